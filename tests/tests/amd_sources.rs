@@ -68,13 +68,6 @@ fn amd_codes_change_their_meaning() {
         assert_eq!(meaning(generation, event), name, "{generation:?} {event:#x}");
         assert_eq!(is_documented(generation, event), name.is_some(), "{generation:?} {event:#x}");
     }
-    let instructions = row_of(0xC0).expect("a row of the HAL");
-    for (generation, note) in [
-        (K8, ""),
-        (Zen5, "same event as on K8; TotalIssues and FRRetiredx86Instructions are aliases"),
-    ] {
-        assert_eq!(texts(generation.source_table(), instructions).note, note, "{generation:?}");
-    }
 }
 
 /// halprof has its own row if the HAL's row is missing or counts something else.

@@ -15,6 +15,7 @@ use hal_profile::source::{ANY, CounterSet, NO_COUNTER, Select, amd};
 use halprof_tests::silicon::{Silicon, signature};
 use shared_types::request::source::Placement;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use zerocopy::FromZeros;
 
 /// The rotation of a source that runs in every one.
@@ -304,6 +305,25 @@ fn lists(sources: &[Source], longest: usize) -> Vec<Vec<Source>> {
     all
 }
 
+/// Checks every list of these sources, up to a maximum length, apart and as one group.
+fn check_lists(capabilities: &Capabilities, sources: &[Source], longest: usize) {
+    for list in lists(sources, longest) {
+        check(capabilities, &list);
+        together(capabilities, &list);
+    }
+}
+
+/// Checks a few hundred longer lists of these sources, some of them in groups.
+fn check_longer(capabilities: &Capabilities, sources: &[Source], lengths: Range<usize>) {
+    let mut rng = fastrand::Rng::with_seed(15);
+    for _ in 0..200 {
+        let length = rng.usize(lengths.clone());
+        let one = |_| grouped(rng.u16(..3), sources[rng.usize(..sources.len())]);
+        let list: Vec<_> = (0..length).map(one).collect();
+        check(capabilities, &list);
+    }
+}
+
 const LEFT_OUT: Source = Source { left_out: true, ..SOURCE };
 
 #[test]
@@ -318,9 +338,7 @@ fn p6_flops_on_counter_0_only() {
         LEFT_OUT,
         grouped(1, LEFT_OUT),
     ];
-    for list in lists(&sources, 4) {
-        check(&p6, &list);
-    }
+    check_lists(&p6, &sources, 4);
 }
 
 #[test]
@@ -331,9 +349,7 @@ fn pentium_pairs() {
         ..on(counters)
     };
     let sources = [on(0x16, ANY), on(0x2A, 0b01), on(0x2A, 0b10), grouped(7, on(0x2B, 0b10))];
-    for list in lists(&sources, 4) {
-        check(&pentium, &list);
-    }
+    check_lists(&pentium, &sources, 4);
 }
 
 #[test]
@@ -353,9 +369,7 @@ fn fixed_counters_beside_general_ones_with_holes() {
         grouped(1, fixed(1)),
         grouped(1, on(ANY)),
     ];
-    for list in lists(&sources, 3) {
-        check(&intel, &list);
-    }
+    check_lists(&intel, &sources, 3);
     assert!(together(&intel, &[on(ANY), on(ANY), on(ANY), fixed(1), fixed(5)]));
     assert!(!together(&intel, &[on(ANY), on(ANY), on(ANY), on(ANY)]));
     assert!(!together(&intel, &[fixed(1), fixed(1)]));
@@ -366,11 +380,7 @@ fn more_fixed_counters_than_general_ones() {
     let core_2 = Silicon::intel(6, 0x17, [0x0728_0202, 0, 0, 0x503]).discover();
     assert_eq!((core_2.counters, core_2.fixed), (0b11, 0b111));
     let sources = [on(ANY), fixed(0), fixed(1), fixed(2)];
-    for list in lists(&sources, 5) {
-        check(&core_2, &list);
-        let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
-        check(&core_2, &together);
-    }
+    check_lists(&core_2, &sources, 5);
 }
 
 #[test]
@@ -378,16 +388,8 @@ fn family_15h_masks() {
     let bulldozer = Silicon::amd(0x15, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]).discover();
     let events = [0x00, 0x03, 0x23, 0x2E, 0x76, 0x8F, 0xC0, 0xD0, 0x1C0];
     let sources: Vec<_> = events.map(|event| on(amd::family15h_counters(event))).into();
-    for list in lists(&sources, 3) {
-        check(&bulldozer, &list);
-    }
-    let mut rng = fastrand::Rng::with_seed(15);
-    for _ in 0..300 {
-        let one =
-            |rng: &mut fastrand::Rng| grouped(rng.u16(..3), sources[rng.usize(..sources.len())]);
-        let list: Vec<_> = (0..rng.usize(4..9)).map(|_| one(&mut rng)).collect();
-        check(&bulldozer, &list);
-    }
+    check_lists(&bulldozer, &sources, 3);
+    check_longer(&bulldozer, &sources, 4..9);
 }
 
 /// A Pentium 4 without a second thread, or one of two threads.
@@ -412,27 +414,11 @@ fn netburst_rows() -> Vec<(&'static str, Source)> {
 
 #[test]
 fn netburst_shares_escrs_only_where_they_want_the_same() {
-    let rows = netburst_rows();
-    let sources: Vec<_> = rows.iter().map(|(_, source)| *source).collect();
+    let sources: Vec<_> = netburst_rows().into_iter().map(|(_, source)| source).collect();
     for thread in [None, Some(0), Some(1)] {
         let pentium_4 = pentium_4(thread);
-        for list in lists(&sources, 2) {
-            check(&pentium_4, &list);
-            let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
-            check(&pentium_4, &together);
-        }
-    }
-}
-
-#[test]
-fn netburst_in_longer_lists() {
-    let rows = netburst_rows();
-    let mut rng = fastrand::Rng::with_seed(4);
-    for round in 0..200 {
-        let pentium_4 = pentium_4([None, Some(0), Some(1)][round % 3]);
-        let one = |rng: &mut fastrand::Rng| grouped(rng.u16(..3), rows[rng.usize(..rows.len())].1);
-        let list: Vec<_> = (0..rng.usize(3..6)).map(|_| one(&mut rng)).collect();
-        check(&pentium_4, &list);
+        check_lists(&pentium_4, &sources, 2);
+        check_longer(&pentium_4, &sources, 3..6);
     }
 }
 
@@ -476,12 +462,7 @@ fn netburst_upstream_tags() {
         replay(2, [0x3CC, 0x3CD]),
         replay(1, [0x3CC, 0x3CD]),
     ];
-    let pentium_4 = pentium_4(None);
-    for list in lists(&sources, 3) {
-        check(&pentium_4, &list);
-        let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
-        check(&pentium_4, &together);
-    }
+    check_lists(&pentium_4(None), &sources, 3);
 }
 
 #[test]
@@ -529,9 +510,7 @@ fn a_fixed_counter_that_counts_the_same_is_taken_first() {
     let counters = [0, 1].map(|place| assigned(&assignment, place).map(|(counter, _)| counter));
     assert_eq!(counters, [Counter::general(0), Counter::fixed(0)]);
     let sources = [on(ANY), on(0b11), ALSO_FIXED, fixed(0), grouped(1, ALSO_FIXED)];
-    for list in lists(&sources, 5) {
-        check(&skylake, &list);
-    }
+    check_lists(&skylake, &sources, 5);
     // Four on general counters and one on the fixed counter, in any order.
     assert!(together(&skylake, &[ALSO_FIXED, SOURCE, SOURCE, SOURCE, SOURCE]));
     assert!(together(&skylake, &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE]));
@@ -541,45 +520,23 @@ fn a_fixed_counter_that_counts_the_same_is_taken_first() {
 const USER: Filter = Filter { user: true, kernel: false };
 const KERNEL: Filter = Filter { user: false, kernel: true };
 
-/// An ESCR has one pair of mode bits per thread (SDM, NetBurst: "ESCR MSRs").
+/// An ESCR has one pair of mode bits per thread (SDM, NetBurst: "ESCR MSRs"): two ESCRs hold two
+/// filters.
 #[test]
 fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
     let filtered = |source: Source, filter| Source { filter, ..source };
     for (name, row) in netburst_rows() {
-        let Select::Historic(Historic::NetBurst(event)) = row.select else {
-            continue;
-        };
         let both = [filtered(row, USER), filtered(row, KERNEL)];
         let all = [both[0], both[1], filtered(row, Filter::BOTH)];
         for thread in [None, Some(0), Some(1)] {
             let pentium_4 = pentium_4(thread);
-            let mut assignment = assignment();
-            let pair = both.map(|source| grouped(1, source));
-            let fits = solve(&mut assignment, &pentium_4, &pair).is_ok();
-            if fits {
-                valid(&assignment, &pentium_4, &pair);
-                let escrs = [0, 1].map(|place| {
-                    let (counter, _) = assigned(&assignment, place).expect("a counter");
-                    let fed = |counters: u32| u64::from(counters) & counter.global_bit() != 0;
-                    event.escr_msr[usize::from(fed(event.counters[1]))]
-                });
-                assert_ne!(escrs[0], escrs[1], "{name}");
-            }
+            let fit = together(&pentium_4, &both);
+            assert!(fit || thread.is_some() || name != "TotalIssues", "instructions of both modes");
             check(&pentium_4, &both);
-            check(&pentium_4, &pair);
             check(&pentium_4, &all);
-            // Two ESCRs hold two filters; with two threads, each has only the counters of one side.
             assert!(!together(&pentium_4, &all), "{name}");
         }
     }
-}
-
-#[test]
-fn instructions_of_both_modes_fit_on_a_pentium_4() {
-    let rows = netburst_rows();
-    let (_, issues) = rows.iter().find(|(name, _)| *name == "TotalIssues").expect("a row");
-    let pair = [USER, KERNEL].map(|filter| Source { filter, ..*issues });
-    assert!(together(&pentium_4(None), &pair));
 }
 
 /// All sources but the last agree on one ESCR: without a bound the search would try every order of

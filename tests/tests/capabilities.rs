@@ -5,7 +5,7 @@
 //! accepting it (`INSTA_UPDATE=always`).
 
 use hal_profile::cpu::capabilities::Capabilities;
-use hal_profile::cpu::counter::{Counter, CounterWidth};
+use hal_profile::cpu::counter::Counter;
 use hal_profile::cpu::discover::apic_page;
 use hal_profile::plan::counter_config::{Active, CounterConfig};
 use hal_profile::run::pmu;
@@ -300,10 +300,6 @@ fn general(index: u8) -> Counter {
     Counter::general(index).expect("below 32")
 }
 
-fn fixed(index: u8) -> Counter {
-    Counter::fixed(index).expect("below 32")
-}
-
 /// RDPMC 6 to 9 are the northbridge's counters: core counters from 6 on are read as MSRs, every
 /// second register from 0xC0010201 on.
 #[test]
@@ -349,12 +345,6 @@ fn the_eighth_kind_of_processor_is_not_used() {
     }
 }
 
-#[test]
-fn all_counters_are_in_the_layout_of_the_global_registers() {
-    assert_eq!(intel(4, 4, 48).discover().all_counters(), 0x7_0000_000F);
-    assert_eq!(intel(1, 2, 48).discover().all_counters(), 0b11);
-}
-
 /// For the driver to map: bits 12 and above of IA32_APIC_BASE.
 #[test]
 fn the_local_apics_page_is_where_its_register_says() {
@@ -367,28 +357,4 @@ fn the_local_apics_page_is_where_its_register_says() {
         let mut silicon = intel(3, 4, 48).msr(0x1B, base);
         assert_eq!(apic_page(&mut silicon), page, "{base:#x}");
     }
-}
-
-/// AMD's core extension alternates selects and counters (APM vol. 2, "Core Performance Event-Select
-/// Registers").
-#[test]
-fn each_counter_has_its_registers() {
-    let extended = Silicon::amd(0x17, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]);
-    for (found, last, select, counter) in [
-        (Silicon::amd(0x10, 2).discover(), 3, 0xC001_0003, 0xC001_0007),
-        (extended.discover(), 5, 0xC001_020A, 0xC001_020B),
-        (intel(4, 4, 48).discover(), 3, 0x189, 0xC4),
-    ] {
-        let last = general(last);
-        assert_eq!((found.select_msr(last), found.write_msr(last)), (select, counter));
-    }
-}
-
-#[test]
-fn each_kind_of_counter_has_its_width() {
-    let found = Silicon::intel(6, 0x5E, [0x0730_0403, 0, 0, 40 << 5 | 3]).discover();
-    assert_eq!(found.width_of(general(3)).bits(), 48);
-    assert_eq!(found.width_of(fixed(2)).bits(), 40);
-    let none = intel(1, 4, 48).discover();
-    assert_eq!(none.width_of(fixed(0)), CounterWidth::NONE);
 }

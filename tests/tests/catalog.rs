@@ -1,14 +1,13 @@
 //! Which sources does each processor have, which of them can it count, and how does it describe
 //! them?
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hal_profile::cpu::capabilities::Capabilities;
 use hal_profile::cpu::generation::AmdGeneration;
 use hal_profile::cpu::registers::intel::ANY_THREAD;
 use hal_profile::historic::raw::Family as Old;
 use hal_profile::historic::select::{Select as Historic, Upstream};
-use hal_profile::historic::{netburst, p6};
 use hal_profile::source::amd64_events::mask_selects_nothing;
 use hal_profile::source::catalog::{
     constraint, counters, find, note, raw_family, rows, select_word, source_table, support,
@@ -17,7 +16,7 @@ use hal_profile::source::raw::Family;
 use hal_profile::source::{ANY, Fit, Row, Select, amd, amd64, emon, intel};
 use halprof_measure::source::texts;
 use halprof_measure::{Connection, InProcess, Source};
-use halprof_tests::facts::{id, named, number};
+use halprof_tests::facts::{id, number};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{machines_from_table, source_data};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource, Reason, SourceNote, SourceTable};
@@ -99,10 +98,6 @@ fn every_machine() -> Vec<Capabilities> {
     all
 }
 
-fn ids<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<u32> {
-    rows.into_iter().map(|row| row.id.0).collect()
-}
-
 /// Whether it is supported, or the error.
 fn judged(capabilities: &Capabilities, row: &Row, approximate: bool) -> Result<(), ErrorCode> {
     support(capabilities, row, approximate).map_err(|refusal| refusal.error)
@@ -182,25 +177,6 @@ fn every_dump_has_its_sources() {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!("dumps", dumps));
-}
-
-#[test]
-fn a_number_means_one_source_on_one_machine() {
-    let machines = every_machine();
-    let known: BTreeSet<u32> = machines.iter().flat_map(|one| ids(rows(one))).collect();
-    for capabilities in machines {
-        let all: Vec<&Row> = rows(&capabilities).collect();
-        let distinct: BTreeSet<u32> = all.iter().map(|row| row.id.0).collect();
-        assert_eq!(distinct.len(), all.len());
-        for row in all {
-            assert_eq!(find(&capabilities, row.id).map(|found| found.id), Some(row.id));
-        }
-        let elsewhere = known.difference(&distinct).copied();
-        for absent in elsewhere.chain([0x7FFF_FFFF, 0x8000_0000, u32::MAX]) {
-            let found = find(&capabilities, ProfileSource(absent));
-            assert_eq!(found, None, "{absent:#x}");
-        }
-    }
 }
 
 /// ProfileTime is the HAL's, as are all sources where its interface is not in use.
@@ -381,47 +357,6 @@ fn amd_sources_on_each_family() {
     }
 }
 
-/// The rows whose name is of another event than Zen's manual: those that the table says count X, "not
-/// Y", fetches aside, which are of windows instead of lines.
-#[test]
-fn an_event_that_is_not_what_the_name_says_approximates_it() {
-    let facts = source_data!("amd64-hal-on-zen");
-    let mut others = 0;
-    for fact in &facts {
-        let verdict = &fact["verdict_on_zen"];
-        let documented = ["Zen1", "Zen2", "Zen3", "Zen4", "Zen5"]
-            .iter()
-            .any(|zen| fact[*zen] != "-" && !fact["counts_nothing_on"].contains(zen));
-        let said = verdict.contains(", not ") && !verdict.starts_with("32-byte");
-        let walks = verdict.contains("for code");
-        let other = fact["something_else_on_zen"] == "yes";
-        assert_eq!(other, documented && (said || walks), "{fact:?}");
-        others += usize::from(other);
-    }
-    assert_eq!(others, 31);
-    for (family, model, name, approximates) in [
-        (0x19, 0x61, "FRDispatchStalls", true),
-        (0x19, 0x61, "FRRetiredFastpathDoubleOpInstructions", true),
-        (0x19, 0x61, "TotalIssues", false),
-        (0x19, 0x61, "L2Misses", false),
-        (0x19, 0x61, "L1dMisses", false),
-        (0x19, 0x61, "L1dAccesses", false),
-        // Not supported at all, which is not an approximation.
-        (0x19, 0x61, "LSSegmentRegisterLoad", false),
-        (0x10, 0x02, "FRDispatchStalls", false),
-        (0x1A, 0x50, "TotalIssues", true),
-    ] {
-        let capabilities = amd(family, model);
-        let table = source_table(&capabilities, ProfileSource::TOTAL_ISSUES);
-        let row = named(table, rows(&capabilities), name);
-        assert_eq!(
-            hal_profile::source::catalog::approximates(&capabilities, row),
-            approximates,
-            "{name}"
-        );
-    }
-}
-
 /// Zen 6 is in Zen 5's family: the meaning of its events is not known.
 #[test]
 fn an_unknown_amd_model_has_approximate_sources_alone() {
@@ -436,6 +371,8 @@ fn an_unknown_amd_model_has_approximate_sources_alone() {
         assert_eq!(got, expected, "{:x?}", row.id);
     }
     assert!(rows(&capabilities).all(|row| !row.id.is_own()));
+    let row = find(&capabilities, ProfileSource::TOTAL_ISSUES).expect("a row of the HAL");
+    assert_eq!(described(&capabilities, row).0, "", "nobody knows what it counts");
 }
 
 /// With fixed counters only, sources that need a general counter do not exist.
@@ -463,26 +400,6 @@ fn a_source_needs_a_counter_that_can_count_it() {
     capabilities.fixed = 0;
     let rest = rows(&capabilities).filter(|row| support(&capabilities, row, true).is_ok());
     assert_eq!(rest.count(), 1);
-}
-
-#[test]
-fn own_rows_are_named_for_what_they_count() {
-    for (_, generation, family, model) in AMD {
-        let capabilities = amd(family, model);
-        for row in amd::own_rows(generation) {
-            assert_eq!(row.fit, Fit::Exact, "{generation:?} {:x?}", row.id);
-            assert_eq!(judged(&capabilities, row, false), Ok(()), "{generation:?} {:x?}", row.id);
-            assert_eq!(note(&capabilities, row), SourceNote::OfTable);
-        }
-    }
-    for (capabilities, row) in [
-        (pentium_iii(), &p6::ROWS[2]),
-        (modern_intel(), &emon::ROWS[1]),
-        (modern_intel(), &intel::FIXED[0]),
-        (amd(0x17, 1), &amd64::ROWS[0]),
-    ] {
-        assert_eq!(note(&capabilities, row), SourceNote::OfTable);
-    }
 }
 
 /// Off if the mapping calls the match approximate, on if the session asks for it.
@@ -542,17 +459,6 @@ fn a_netburst_thread_counts_on_its_own_side() {
     assert_eq!(missing, [2, 2]);
 }
 
-#[test]
-fn selects_as_one_number() {
-    assert_eq!(select_word(&Select::None), None);
-    assert_eq!(select_word(&Select::EventSelect(0x3_00C0)), Some(0x3_00C0));
-    for (event, clocks, word) in [(0x16, false, 0x16), (0x3F, true, 0x13F)] {
-        assert_eq!(select_word(&Select::Historic(Historic::Cesr { event, clocks })), Some(word));
-    }
-    let row = named(SourceTable::NetBurst, netburst::ROWS, "TotalIssues");
-    assert_eq!(select_word(&row.select), Some(0x0000_8000_0400_0600));
-}
-
 /// BKDG for family 15h: cycles on PERF_CTL\[2:0\], event 1C0h on PERF_CTL\[5:3\]; its high digit is in
 /// bits 35:32.
 #[test]
@@ -564,14 +470,4 @@ fn a_select_of_family_15h_is_constrained_by_its_event() {
         assert_eq!(constraint(&bulldozer, &select), on_bulldozer, "{select:?}");
         assert_eq!(constraint(&k8, &select), ANY, "{select:?}");
     }
-}
-
-/// A family after all that are known.
-#[test]
-fn on_an_unknown_amd_model_no_row_says_what_it_counts() {
-    let unknown = Silicon::amd(0x1F, 1).discover();
-    let row = find(&unknown, ProfileSource::TOTAL_ISSUES).expect("a row of the HAL");
-    let (counts, note) = described(&unknown, row);
-    assert_eq!(counts, "");
-    assert!(note.contains("not known"), "{note}");
 }

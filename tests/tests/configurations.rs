@@ -239,29 +239,9 @@ fn settle(wire: &mut Wire, head: &Configure) -> Configured {
     wire.send(session::CONFIGURE, &request).done()
 }
 
-/// Raw selects that differ.
-fn raw_specs(count: u64) -> Vec<Spec> {
-    let raw = |raw| Spec { raw, ..spec(RAW) };
-    (0..count).map(raw).collect()
-}
-
 /// Bytes of this many rings for this many samples each.
 fn ring_bytes(samples: u32, rings: u64) -> u64 {
     words_for(samples, 0) as u64 * 8 * rings
-}
-
-#[test]
-fn as_many_sources_as_the_machine_says_are_taken() {
-    let mut wire = Wire::new("skylake", 1);
-    let most = wire.machine().sources_max;
-    let number = wire.open();
-    let used = wire.configure(number, &raw_specs(most.into()));
-    assert_eq!(used.len(), most as usize);
-    let more = configure(number, 0, &raw_specs(u64::from(most) + 1));
-    assert_eq!(
-        wire.send(session::CONFIGURE, &more).refusal(),
-        Some((ErrorCode::TooManySources, most + 1, most.into()))
-    );
 }
 
 /// Turns of 4 ms by default, at least 1 ms, at most 1 s.
@@ -367,16 +347,4 @@ fn one_session_is_enough_memory() {
     let second = wire.send_with_room(session::OPEN, &request, AMPLE);
     assert_eq!(second.refusal(), Some((ErrorCode::TooManySessions, 0, 1)));
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
-}
-
-/// The Pentium's counters cannot interrupt.
-#[test]
-fn a_source_is_not_sampled_where_no_interrupt_comes() {
-    let mut wire = Wire::new("pentium", 1);
-    let number = wire.open();
-    for (code, number) in [(session::CONFIGURE, number), (source::PLAN, 0)] {
-        let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TOTAL_ISSUES)]));
-        let refusal = (ErrorCode::SamplingUnavailable, TOTAL_ISSUES, 0);
-        assert_eq!(reply.refusal(), Some(refusal));
-    }
 }

@@ -50,33 +50,6 @@ fn distance_crosses_one_wrap() {
     }
 }
 
-#[test]
-fn counters_and_their_global_bits() {
-    for index in 0..32 {
-        let general = Counter::general(index).expect("below 32");
-        let fixed = Counter::fixed(index).expect("below 32");
-        assert_eq!((general.is_fixed(), fixed.is_fixed()), (false, true));
-        assert_eq!((general.index(), fixed.index()), (index, index));
-        assert_eq!(general.global_bit(), 1 << index);
-        assert_eq!(fixed.global_bit(), 1 << (32 + index));
-        assert_ne!(general, fixed);
-    }
-    for index in 32..=255 {
-        assert_eq!(Counter::general(index), None);
-        assert_eq!(Counter::fixed(index), None);
-    }
-}
-
-/// Lowest first, so that a mask can be iterated; no bits, no counters.
-#[test]
-fn the_counters_of_a_mask() {
-    assert_eq!(Counter::lowest(0), None);
-    for bit in 0..64 {
-        let counter = Counter::lowest(u64::MAX << bit).expect("a bit is set");
-        assert_eq!(counter.global_bit(), 1 << bit);
-    }
-}
-
 /// SDM vol. 3B, "IA32_PERF_GLOBAL_CTRL": one bit for each general counter from bit 0, and for each
 /// fixed counter from bit 32.
 #[test]

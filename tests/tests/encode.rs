@@ -1,7 +1,6 @@
 //! Do the values that program a counter match the manuals?
 
 use hal_profile::cpu::capabilities::Capabilities;
-use hal_profile::cpu::counter::Counter;
 use hal_profile::historic::encode::{Register, Registers, Upstream as Written};
 use hal_profile::historic::netburst;
 use hal_profile::historic::select::{NetBurst, NetBurstSelect, Select as Historic, Upstream};
@@ -34,16 +33,6 @@ fn select(select: Select, filter: Filter, interrupt: bool) -> u64 {
     let encoding = encode(&any_processor(), &select, filter, interrupt);
     assert_eq!(encoding.upstream, Written::default());
     encoding.select
-}
-
-#[test]
-fn filters_of_a_request() {
-    let expected =
-        [None, Some(filter(true, false)), Some(filter(false, true)), Some(filter(true, true))];
-    for bits in 0..=u16::MAX {
-        let expected = expected.get(usize::from(bits)).copied().flatten();
-        assert_eq!(Filter::from_wire(bits), expected, "{bits}");
-    }
 }
 
 /// USR is bit 16, OS 17, INT 20; EN (22) is not set here.
@@ -99,11 +88,6 @@ fn halves_of_cesr() {
             assert_eq!(got, half, "{event:#x}");
         }
     }
-}
-
-#[test]
-fn nothing_to_program() {
-    assert_eq!(select(Select::None, filter(true, true), true), 0);
 }
 
 /// instr_retired, NBOGUSNTAG and NBOGUSTAG: ESCR 0x04000603 for thread 1 and 0x0400060C for thread
@@ -179,13 +163,6 @@ fn netburst_interrupts_its_own_thread() {
     }
 }
 
-#[test]
-fn netburst_cccr_keeps_threshold_and_edge() {
-    let event = NetBurstSelect { cccr: 0x01FC_E000, ..instr_retired() };
-    let encoding = net_burst(event, 0, 0, filter(true, true), false);
-    assert_eq!(encoding.select, 0x01FF_E000);
-}
-
 /// MSR_RAT_ESCR0 is 0x3BC, MSR_RAT_ESCR1 0x3BD.
 #[test]
 fn upstream_tags_come_first() {
@@ -205,38 +182,4 @@ fn upstream_tags_come_first() {
         encoding.upstream,
         [register(0x3F1, 0x0100_0001), register(0x3F2, 1), register(0x3B8, 0x0400_060C)]
     );
-}
-
-/// Both can count at once unless they need different values in one register.
-#[test]
-fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
-    let counter = Counter::FIRST;
-    let with = |even| Written { even, odd: [NO_REGISTER; 3] };
-    let escr = register(0x3B8, 0x0400_060C);
-    let other_modes = register(0x3B8, 0x0400_0604);
-    let elsewhere = register(0x3B9, 0x0400_0604);
-    let tag = register(0x3BC, 0x0400_0400);
-    let plain = with([NO_REGISTER; 3]);
-    for (one, other, agree) in [
-        (plain, plain, true),
-        (plain, with([NO_REGISTER, NO_REGISTER, escr]), true),
-        (with([NO_REGISTER, NO_REGISTER, escr]), with([NO_REGISTER, NO_REGISTER, escr]), true),
-        (
-            with([NO_REGISTER, NO_REGISTER, escr]),
-            with([NO_REGISTER, NO_REGISTER, other_modes]),
-            false,
-        ),
-        (with([NO_REGISTER, NO_REGISTER, escr]), with([NO_REGISTER, NO_REGISTER, elsewhere]), true),
-        (with([NO_REGISTER, tag, escr]), with([NO_REGISTER, NO_REGISTER, tag]), true),
-        (with([NO_REGISTER, escr, elsewhere]), with([NO_REGISTER, tag, other_modes]), false),
-        // One tags with the ESCR that the other counts with.
-        (
-            with([NO_REGISTER, escr, elsewhere]),
-            with([NO_REGISTER, NO_REGISTER, other_modes]),
-            false,
-        ),
-    ] {
-        assert_eq!(one.agrees(counter, &other, counter), agree, "{one:x?} {other:x?}");
-        assert_eq!(other.agrees(counter, &one, counter), agree, "{one:x?} {other:x?}");
-    }
 }

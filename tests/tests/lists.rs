@@ -9,11 +9,9 @@ use halprof_tests::wire::{Wire, rows};
 use shared_types::request::machine::{self, From, Hello, Page, Processor, Register, Registers};
 use shared_types::request::samples::{self, DRAIN_BYTES_MAX, Drained, Statistics};
 use shared_types::request::session::{self, SAMPLE, Spec};
-use shared_types::request::source::{self, APPROXIMATE};
+use shared_types::request::source;
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{
-    Delivery, ErrorCode, LossCause, ProfileInterface, Sample, SourceNote, SourceTable,
-};
+use shared_types::{ErrorCode, LossCause, Sample, SourceNote, SourceTable};
 use sim::machine::Model;
 use sim::machines::models;
 use std::collections::BTreeSet;
@@ -112,27 +110,6 @@ fn who_answers_says_what_it_is() {
     assert_eq!((machine.active_process, machine.active_ticks), (0, 0));
 }
 
-/// The HAL's interface, the one in use, and how overflows are delivered.
-#[test]
-fn the_machine_tells_both_interfaces() {
-    use ProfileInterface::{Amd64, Default, Emon, NetBurst, P6, Pentium};
-    for (model, hal, used, delivery) in [
-        ("skylake", Emon, Emon, Delivery::Acknowledged),
-        ("zen2", Amd64, Amd64, Delivery::ByValue),
-        ("pentium", Default, Pentium, Delivery::None),
-        ("pentium3", Default, P6, Delivery::ByValue),
-        ("hyperv-masked", Default, Default, Delivery::None),
-        ("pentium4", Default, NetBurst, Delivery::CccrFlag),
-    ] {
-        let machine = Wire::new(model, 1).machine();
-        assert_eq!(
-            [machine.hal_interface, machine.interface, machine.delivery],
-            [hal as u32, used as u32, delivery as u32],
-            "{model}"
-        );
-    }
-}
-
 #[test]
 fn processors_are_numbered_through_their_groups() {
     let mut wire = Wire::new("skylake", 300);
@@ -143,20 +120,6 @@ fn processors_are_numbered_through_their_groups() {
         let place = (processor.group, processor.number);
         assert_eq!(place, ((index / 64) as u16, (index % 64) as u16));
     }
-}
-
-/// Leaf 1 EAX 000506E3h; leaf 0x0A EAX 07300404h, EDX 603h.
-#[test]
-fn a_processor_tells_its_leaves() {
-    let one = processors(&mut Wire::new("skylake", 1))[0];
-    assert_eq!(&one.vendor, b"GenuineIntel");
-    assert_eq!((one.family, one.model, one.stepping), (6, 0x5E, 3));
-    assert_eq!((one.pmu_version, one.core_type), (4, 0));
-    assert_eq!((one.counters, one.counter_width), (4, 48));
-    assert_eq!((one.fixed_counters, one.fixed_width), (3, 48));
-    assert_eq!((one.counter_mask, one.fixed_mask), (0xF, 0x7));
-    assert_eq!(one.interface, ProfileInterface::Emon as u32);
-    assert_eq!(one.hypervisor, [0; 12]);
 }
 
 /// Leaf 0x23.1: 3FFh and 0Fh on performance cores, FFh and 77h on efficiency cores.
@@ -286,32 +249,6 @@ fn a_source_tells_what_it_can() {
     let limits = [time.min_interval, time.default_interval, time.max_interval];
     assert_eq!(limits, [1221, 10_000, 1_000_000]);
     assert_eq!(time.name, "Timer");
-}
-
-#[test]
-fn an_approximate_source_is_supported_on_request() {
-    for model in ["pentium3", "pentium4", "zen2", "zen4"] {
-        let mut wire = Wire::new(model, 1);
-        let without = sources(&mut wire, 0);
-        let with = sources(&mut wire, APPROXIMATE);
-        let approximate = |list: &[Source]| -> Vec<u32> {
-            let is = |source: &&Source| source.flags & Source::APPROXIMATES != 0;
-            let supported = |source: &Source| source.flags & (Source::SUPPORTED | Source::SAMPLING);
-            list.iter().filter(is).map(supported).collect()
-        };
-        assert!(!approximate(&without).is_empty(), "{model}");
-        assert!(approximate(&without).iter().all(|&flags| flags == 0), "{model}");
-        let both = Source::SUPPORTED | Source::SAMPLING;
-        assert!(approximate(&with).iter().all(|&flags| flags == both), "{model}");
-    }
-}
-
-#[test]
-fn a_source_tells_on_which_kinds_it_can_be_counted() {
-    let all = sources(&mut Wire::new("hybrid", 12), 0);
-    for (id, kinds) in [(TOTAL_ISSUES, 0b11), (FIXED, 0b11), (FIXED + 3, 0b01)] {
-        assert_eq!(one(&all, id).cpu_types, kinds, "{id:#x}");
-    }
 }
 
 /// 28,000 samples of 40 bytes are more than a reply may hold.
@@ -462,21 +399,5 @@ fn a_client_refuses_a_source_that_no_table_of_its_has() {
     for &note in SourceNote::ALL {
         let words = !texts::note(note).is_empty();
         assert_eq!(words, note != SourceNote::OfTable, "{note:?}");
-    }
-}
-
-/// What is approximate says in what way.
-#[test]
-fn an_approximate_source_has_a_note() {
-    for model in ["pentium3", "pentium4", "pentium-m"] {
-        let all = sources(&mut Wire::new(model, 1), APPROXIMATE);
-        // The note of one that cannot be sampled may be about that.
-        let flags = Source::APPROXIMATES | Source::SAMPLING;
-        let own: Vec<&Source> = all.iter().filter(|one| one.flags & flags == flags).collect();
-        assert!(own.len() > 5, "{model}");
-        for source in own {
-            let (name, note) = (source.name, source.note);
-            assert!(note.contains(' '), "{model} {name}: {note}");
-        }
     }
 }

@@ -28,7 +28,6 @@ mod old_sources;
 mod others;
 mod plan;
 mod raw_selects;
-mod registers;
 mod report_memory;
 mod requests_page;
 mod ring;

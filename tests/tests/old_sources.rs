@@ -2,6 +2,7 @@
 //!
 //! The rows are generated from `hal-profile/data`; the expectations here are written by hand.
 
+use hal_profile::historic::registers::netburst::escr_msrs;
 use hal_profile::historic::select::{NetBurstSelect, Select as Historic, Upstream};
 use hal_profile::historic::{netburst, p6, pentium};
 use hal_profile::source::{ANY, Fit, Select};
@@ -198,4 +199,21 @@ fn fsb_data_activity_leaves_out_what_excludes_its_own() {
     let Select::Historic(Historic::NetBurst(select)) = row.select else { panic!("not NetBurst's") };
     assert_eq!(select.escr, 0x17 << 25 | 0b01_1011 << 9);
     assert_eq!(select.cccr, 6 << 13 | 1 << 18 | 1 << 24);
+}
+
+/// 45 ESCRs on models 0 to 2; later models lack IQ_ESCR0 and 1 (SDM vol. 4).
+#[test]
+fn escrs_of_each_model() {
+    for (model, count) in [(0, 45), (1, 45), (2, 45), (3, 43), (4, 43), (6, 43)] {
+        let msrs: Vec<_> = escr_msrs(model).collect();
+        assert_eq!(msrs.len(), count, "{model}");
+        assert_eq!(msrs.contains(&0x3BA), count == 45);
+        assert_eq!(msrs.contains(&0x3BB), count == 45);
+        assert!(msrs.is_sorted() && msrs.contains(&0x3A0) && msrs.contains(&0x3E1));
+    }
+    let facts = source_data!("p4-escr");
+    let mut known: Vec<u64> = facts.iter().map(|fact| number(&fact["msr"])).collect();
+    known.sort_unstable();
+    let msrs: Vec<u64> = escr_msrs(0).map(u64::from).collect();
+    assert_eq!(msrs, known);
 }

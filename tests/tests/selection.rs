@@ -4,7 +4,6 @@
 //! The rules: G. Chappell's "Hardware Performance Counters" for the HAL's, the older processors'
 //! manuals for halprof's.
 
-use hal_profile::cpu::selection::{Hv1, Hypervisor};
 use halprof_measure::{Connection, InProcess};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{data, facts, machines_from_table};
@@ -222,27 +221,6 @@ fn hv1_without_monitors_masks_what_would_have_been() {
     // A processor that is Default anyway keeps its own reason.
     let without = Silicon::intel(6, 0x5E, [0; 4]).under(HV1, 0);
     assert_eq!(judged(&without), same(DEFAULT, "version-zero"));
-}
-
-/// Leaf 0x40000003, each bit alone and next to the performance monitors; CreatePartitions and
-/// CpuManagement together are the root partition.
-#[test]
-fn hv1_tells_what_it_has() {
-    let monitors = Hv1 { counters: true, ..Hv1::default() };
-    for (ebx, ecx, edx, hv1) in [
-        (0, 0, 0, Hv1::default()),
-        (0, 0, 1 << 2, monitors),
-        (0, 1 << 7, 1 << 2, Hv1 { architectural: true, ..monitors }),
-        (0, 0, 1 << 26 | 1 << 2, Hv1 { branches: true, ..monitors }),
-        (1 << 12 | 1, 0, 1 << 2, Hv1 { root: true, ..monitors }),
-        (1, 0, 1 << 2, monitors),
-        (1 << 12, 0, 1 << 2, monitors),
-    ] {
-        let under = modern_intel().under(HV1, 0);
-        let under = under.leaf(0x4000_0003, [0, ebx, ecx, edx]);
-        let told = under.identity().hypervisor;
-        assert_eq!(told, Hypervisor::Hv1(hv1), "{ebx:#x} {ecx:#x} {edx:#x}");
-    }
 }
 
 #[test]
