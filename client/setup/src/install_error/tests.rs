@@ -89,18 +89,3 @@ fn a_status_says_more_than_a_problem() {
     assert_eq!(unsigned(39, 0xC000_0001), "driver-failed");
     assert_eq!(unsigned(999, 0), "driver-failed");
 }
-
-#[test]
-fn the_message_has_the_number_that_people_search_for() {
-    let failed = |error| {
-        let step = "the driver package could not be installed";
-        InstallError::Failed { step, error }.to_string()
-    };
-    assert!(failed(0xE000_0242).ends_with("error 0xE0000242"));
-    assert!(failed(577).ends_with("error 577"));
-    assert!(failed(87).contains("no reason that halprof knows"));
-    let problem = InstallError::NotRunning { problem: 52, status: 0xC000_0428 };
-    assert!(problem.to_string().ends_with("code 52, NTSTATUS 0xC0000428"));
-    assert!(problem.hint().contains("testsigning"));
-    assert_eq!(InstallError::NotElevated.code(), "access-denied");
-}
