@@ -73,86 +73,55 @@ fn same(interface: &'static str, reason: &'static str) -> [&'static str; 4] {
 }
 
 const ARCHITECTURAL: &str = "architectural-performance-monitoring";
+/// The flag of long mode, in leaf 0x80000001.
+const LONG_MODE: [u32; 4] = [0, 0, 0, 1 << 29];
+
+/// Checks what each of these processors gets.
+fn get(rule: &str, processors: impl IntoIterator<Item = Silicon>, expected: [&str; 4]) {
+    for processor in processors {
+        assert_eq!(judged(&processor), expected, "{rule}: {processor:x?}");
+    }
+}
 
 fn modern_intel() -> Silicon {
     Silicon::intel(6, 0x5E, LEAF_0A)
 }
 
-#[test]
-fn gate_64_bit_asks_for_no_family() {
-    for family in [6, 15, 18, 19] {
-        let intel = Silicon::intel(family, 0xCF, LEAF_0A);
-        assert_eq!(judged(&intel), same(EMON, ARCHITECTURAL), "{family}");
-    }
-    for family in [15, 16, 23, 26] {
-        let amd = Silicon::amd(family, 1);
-        assert_eq!(judged(&amd), same(AMD64, "amd-vendor"), "{family}");
-    }
+/// Another vendor's processor with leaf 0x0A.
+fn of_vendor(vendor: &[u8; 12], family: u32) -> Silicon {
+    Silicon::new(vendor, 0x0A, signature(family, 1)).leaf(0x0A, LEAF_0A)
 }
 
 #[test]
-fn gate_32_bit_intel_is_family_6_or_15() {
-    let without_long_mode =
-        |family| Silicon::intel(family, 0x0E, LEAF_0A).flip(0x8000_0001, [0, 0, 0, 1 << 29]);
-    for family in [6, 15] {
-        assert_eq!(judged(&without_long_mode(family)), same(EMON, ARCHITECTURAL));
-    }
-    for family in [4, 5, 7, 14, 16, 21] {
-        assert_eq!(judged(&without_long_mode(family)), same(DEFAULT, "gate-32-bit"), "{family}");
-    }
-}
-
-#[test]
-fn gate_32_bit_amd_is_long_mode() {
-    let k7 = Silicon::amd(6, 6).flip(0x8000_0001, [0, 0, 0, 1 << 29]);
-    assert_eq!(judged(&k7), same(DEFAULT, "gate-32-bit"));
-    let without_the_leaf = Silicon::amd(15, 5).leaf(0x8000_0000, [0x8000_0000, 0, 0, 0]);
-    assert_eq!(judged(&without_the_leaf), same(DEFAULT, "gate-32-bit"));
-    let family_6_with_long_mode = Silicon::amd(6, 6);
-    assert_eq!(judged(&family_6_with_long_mode), same(AMD64, "amd-vendor"));
-}
-
-#[test]
-fn gate_32_bit_refuses_other_vendors() {
-    for family in [5, 6, 15] {
-        let other = Silicon::new(b"CentaurHauls", 0x0A, signature(family, 1)).leaf(0x0A, LEAF_0A);
-        assert_eq!(judged(&other), same(DEFAULT, "other-vendor"), "{family}");
-        let other = other.flip(0x8000_0001, [0, 0, 0, 1 << 29]);
-        assert_eq!(judged(&other), same(DEFAULT, "gate-32-bit"), "{family}");
-    }
-}
-
-#[test]
-fn extended_leaves_that_are_not_there_say_nothing() {
+fn gates_are_of_32_bits_alone() {
+    let (emon, amd64) = (same(EMON, ARCHITECTURAL), same(AMD64, "amd-vendor"));
+    let (gate, other) = (same(DEFAULT, "gate-32-bit"), same(DEFAULT, "other-vendor"));
+    let intel = |family| Silicon::intel(family, 0xCF, LEAF_0A);
+    let intel_32 = |family| Silicon::intel(family, 0x0E, LEAF_0A).flip(0x8000_0001, LONG_MODE);
+    let others = || [5, 6, 15].map(|family| of_vendor(b"CentaurHauls", family));
+    let k7 = Silicon::amd(6, 6).flip(0x8000_0001, LONG_MODE);
     // Old processors answer leaf 0x80000000 with the data of the highest basic leaf.
-    for highest in [0, 0x0730_0403, 0x4000_0000, 0x7FFF_FFFF, 0x8001_0000, u32::MAX] {
-        let silicon = Silicon::amd(15, 5).leaf(0x8000_0000, [highest, 0, 0, 0]);
-        assert_eq!(judged(&silicon), same(DEFAULT, "gate-32-bit"), "{highest:#x}");
-    }
-    let silicon = Silicon::amd(15, 5).leaf(0x8000_0000, [0x8000_FFFF, 0, 0, 0]);
-    assert_eq!(judged(&silicon), same(AMD64, "amd-vendor"));
-}
-
-#[test]
-fn amd64_is_authentic_amd_exactly() {
-    for vendor in [b"HygonGenuine", b"AuthenticAMd", b"AMDisbetter!", b"GenuineTMx86"] {
-        let silicon = Silicon::new(vendor, 0x0A, signature(0x18, 1)).leaf(0x0A, LEAF_0A);
-        assert_eq!(judged(&silicon), same(DEFAULT, "other-vendor"));
-    }
+    let k8 = |highest| Silicon::amd(15, 5).leaf(0x8000_0000, [highest, 0, 0, 0]);
+    let nonsense = [0, 0x0730_0403, 0x4000_0000, 0x7FFF_FFFF, 0x8000_0000, 0x8001_0000, u32::MAX];
+    let vendors = [b"HygonGenuine", b"AuthenticAMd", b"AMDisbetter!", b"GenuineTMx86"];
+    get("Intel's 64 bits are of any family", [6, 15, 18, 19].map(intel), emon);
+    get("Intel's 32 bits are of two families", [6, 15].map(intel_32), emon);
+    get("Intel's 32 bits", [4, 5, 7, 14, 16, 21].map(intel_32), gate);
+    get("AMD's 64 bits", [6, 15, 16, 23, 26].map(|family| Silicon::amd(family, 6)), amd64);
+    get("AMD has no 32 bits", [k7], gate);
+    get("leaves that are not there say nothing", nonsense.map(k8), gate);
+    get("leaves that are there", [k8(0x8000_FFFF)], amd64);
+    get("the others' 64 bits", others(), other);
+    get("the others' 32 bits", others().map(|one| one.flip(0x8000_0001, LONG_MODE)), gate);
+    get("AMD is AuthenticAMD exactly", vendors.map(|vendor| of_vendor(vendor, 0x18)), other);
 }
 
 #[test]
 fn emon_wants_ten_basic_leaves() {
-    for max_leaf in [1, 2, 9] {
-        let silicon =
-            Silicon::new(b"GenuineIntel", max_leaf, signature(6, 0x5E)).leaf(0x0A, LEAF_0A);
-        assert_eq!(judged(&silicon), same(DEFAULT, "no-leaf-0a"), "{max_leaf}");
-    }
-    for max_leaf in [10, 11, 0x1F] {
-        let silicon =
-            Silicon::new(b"GenuineIntel", max_leaf, signature(6, 0x5E)).leaf(0x0A, LEAF_0A);
-        assert_eq!(judged(&silicon), same(EMON, ARCHITECTURAL), "{max_leaf}");
-    }
+    let leaves =
+        |highest| Silicon::new(b"GenuineIntel", highest, signature(6, 0x5E)).leaf(0x0A, LEAF_0A);
+    get("too few", [1, 2, 9].map(leaves), same(DEFAULT, "no-leaf-0a"));
+    get("ten or more", [10, 11, 0x1F].map(leaves), same(EMON, ARCHITECTURAL));
 }
 
 #[test]
@@ -206,29 +175,31 @@ fn decision_table() {
 }
 
 #[test]
-fn hypervisor_leaves_count_only_with_bit_31() {
+fn hypervisors_mask_only_as_hv1_and_with_bit_31() {
     let hidden = modern_intel().under(HV1, 0).flip(1, [0, 0, 1 << 31, 0]);
-    assert_eq!(judged(&hidden), same(EMON, ARCHITECTURAL));
     assert_eq!(hidden.identity().hypervisor_vendor, [0; 12]);
     let shown = modern_intel().under(HV1, 4);
     assert_eq!(shown.identity().hypervisor_vendor, *b"abcdefghijkl");
-}
-
-#[test]
-fn hv1_without_monitors_masks_what_would_have_been() {
-    assert_eq!(judged(&modern_intel().under(HV1, 0)), same(DEFAULT, "hypervisor-masks"));
-    assert_eq!(judged(&Silicon::amd(0x17, 1).under(HV1, 0)), same(DEFAULT, "hypervisor-masks"));
-    // A processor that is Default anyway keeps its own reason.
+    get("without bit 31 there is none", [hidden], same(EMON, ARCHITECTURAL));
+    let masked = [modern_intel(), Silicon::amd(0x17, 1)].map(|one| one.under(HV1, 0));
+    get("Hv#1 without monitors", masked, same(DEFAULT, "hypervisor-masks"));
     let without = Silicon::intel(6, 0x5E, [0; 4]).under(HV1, 0);
-    assert_eq!(judged(&without), same(DEFAULT, "version-zero"));
-}
-
-#[test]
-fn the_xbox_nanovisor_is_no_hypervisor() {
+    get("its own reason comes first", [without], same(DEFAULT, "version-zero"));
     let amd = Silicon::amd(0x16, 0x26).under(NANOVISOR, 0);
-    assert_eq!(judged(&amd), same(AMD64, "amd-vendor"));
-    assert_eq!(judged(&modern_intel().under(NANOVISOR, 0)), same(EMON, ARCHITECTURAL));
-    assert_eq!(judged(&Silicon::old_intel(6, 8).under(NANOVISOR, 0))[2], "P6");
+    get("Xbox' nanovisor is none", [amd], same(AMD64, "amd-vendor"));
+    get("nor on Intel", [modern_intel().under(NANOVISOR, 0)], same(EMON, ARCHITECTURAL));
+    for (family, model, interface, reason) in [
+        (5, 4, "Pentium", "gate-32-bit"),
+        (6, 8, "P6", "no-leaf-0a"),
+        (15, 2, "NetBurst", "no-leaf-0a"),
+    ] {
+        let old = || Silicon::old_intel(family, model);
+        get("Hv#1 masks the old ones too", [old().under(HV1, 0)], same(DEFAULT, reason));
+        for (hypervisor, features) in [(HV1, 4), (0x4B4D_564B, 0), (NANOVISOR, 0)] {
+            let judged = judged(&old().under(hypervisor, features));
+            assert_eq!((judged[0], judged[2]), (DEFAULT, interface));
+        }
+    }
 }
 
 #[test]
@@ -254,35 +225,36 @@ fn another_hypervisor_must_prove_amds_counters() {
     assert_eq!(judged(&modern_intel().under(0, 0)), same(EMON, ARCHITECTURAL));
 }
 
+/// The models of each old interface, by the manuals' lists, and what keeps the HAL from them.
 #[test]
-fn pentium_is_family_5_models_1_to_8() {
-    for model in 0..=15 {
-        let silicon = Silicon::old_intel(5, model);
-        let expected = if (1..=8).contains(&model) {
-            [DEFAULT, "gate-32-bit", "Pentium", "pentium-model"]
-        } else {
-            same(DEFAULT, "gate-32-bit")
-        };
-        assert_eq!(judged(&silicon), expected, "{model}");
-        let without_msrs = silicon.flip(1, [0, 0, 0, 1 << 5]);
-        assert_eq!(judged(&without_msrs), same(DEFAULT, "gate-32-bit"), "{model}");
+fn old_interfaces_are_of_intels_listed_models() {
+    let gate = "gate-32-bit";
+    for (family, listed, reason, interface, rule) in [
+        (5, &[1, 2, 3, 4, 5, 6, 7, 8][..], gate, "Pentium", "pentium-model"),
+        (6, &[1, 3, 5, 6, 7, 8, 9, 0x0A, 0x0B, 0x0D, 0x15], "no-leaf-0a", "P6", "p6-model"),
+        (15, &[0, 1, 2, 3, 4, 6], "no-leaf-0a", "NetBurst", "netburst-model"),
+    ] {
+        // Only families 6 and 15 have extended models.
+        for model in 0..=if family == 5 { 15 } else { 0xFF } {
+            let is_listed = listed.contains(&model);
+            let own = [DEFAULT, reason, interface, rule];
+            let expected = if is_listed { own } else { same(DEFAULT, reason) };
+            get(interface, [Silicon::old_intel(family, model)], expected);
+            let others = [b"AuthenticAMD", b"GenuineTMx86", b"RiseRiseRise"].map(|vendor| {
+                Silicon::new(vendor, 2, signature(family, model)).leaf(0x8000_0000, [0; 4])
+            });
+            get("other vendors have none", others, same(DEFAULT, gate));
+        }
     }
-}
-
-#[test]
-fn p6_is_family_6_of_listed_models() {
-    let listed = [1, 3, 5, 6, 7, 8, 9, 0x0A, 0x0B, 0x0D, 0x15];
-    for model in 0..=0xFF {
-        let expected = if listed.contains(&model) {
-            [DEFAULT, "no-leaf-0a", "P6", "p6-model"]
-        } else {
-            same(DEFAULT, "no-leaf-0a")
-        };
-        assert_eq!(judged(&Silicon::old_intel(6, model)), expected, "{model:#x}");
-        // If leaf 0x0A is sufficient, it is used.
-        let modern = Silicon::intel(6, model, LEAF_0A);
-        assert_eq!(judged(&modern), same(EMON, ARCHITECTURAL), "{model:#x}");
-    }
+    let without_msrs = Silicon::old_intel(5, 4).flip(1, [0, 0, 0, 1 << 5]);
+    get("a Pentium without MSRs", [without_msrs], same(DEFAULT, gate));
+    let others = [4, 7, 14, 16, 17].map(|family| Silicon::old_intel(family, 3));
+    get("other families", others, same(DEFAULT, gate));
+    let with_long_mode = Silicon::new(b"GenuineIntel", 5, signature(15, 3));
+    let netburst = [DEFAULT, "no-leaf-0a", "NetBurst", "netburst-model"];
+    get("a Pentium 4 of 64 bits", [with_long_mode], netburst);
+    let modern = (0..=0xFF).map(|model| Silicon::intel(6, model, LEAF_0A));
+    get("leaf 0x0A is better", modern, same(EMON, ARCHITECTURAL));
 }
 
 /// A processor that declares architectural monitoring has its registers, usable or not.
@@ -294,54 +266,6 @@ fn an_old_model_with_a_version_in_leaf_0a_is_not_old() {
         assert_eq!(judged(&version(0x0000_0001)), same(DEFAULT, "no-event-bits"));
         let [hal, reason, used, _] = judged(&version(0x0730_0400));
         assert_eq!([hal, reason, used], [DEFAULT, "version-zero", interface]);
-    }
-}
-
-#[test]
-fn netburst_is_family_15_of_listed_models() {
-    for model in 0..=0x1F {
-        let expected = if [0, 1, 2, 3, 4, 6].contains(&model) {
-            [DEFAULT, "no-leaf-0a", "NetBurst", "netburst-model"]
-        } else {
-            same(DEFAULT, "no-leaf-0a")
-        };
-        assert_eq!(judged(&Silicon::old_intel(15, model)), expected, "{model}");
-        let with_long_mode = Silicon::new(b"GenuineIntel", 5, signature(15, model));
-        assert_eq!(judged(&with_long_mode), expected, "{model}");
-    }
-    for family in [4, 7, 14, 16, 17] {
-        assert_eq!(
-            judged(&Silicon::old_intel(family, 3)),
-            same(DEFAULT, "gate-32-bit"),
-            "{family}"
-        );
-    }
-}
-
-#[test]
-fn hv1_masks_the_old_interfaces_too() {
-    for (family, model, interface, reason) in [
-        (5, 4, "Pentium", "gate-32-bit"),
-        (6, 8, "P6", "no-leaf-0a"),
-        (15, 2, "NetBurst", "no-leaf-0a"),
-    ] {
-        let old = || Silicon::old_intel(family, model);
-        assert_eq!(judged(&old().under(HV1, 0)), same(DEFAULT, reason));
-        for (hypervisor, features) in [(HV1, 4), (0x4B4D_564B, 0), (NANOVISOR, 0)] {
-            let judged = judged(&old().under(hypervisor, features));
-            assert_eq!((judged[0], judged[2]), (DEFAULT, interface));
-        }
-    }
-}
-
-#[test]
-fn old_interfaces_are_intels_alone() {
-    for vendor in [b"AuthenticAMD", b"GenuineTMx86", b"RiseRiseRise"] {
-        for (family, model) in [(5, 4), (6, 8), (15, 2)] {
-            let silicon =
-                Silicon::new(vendor, 2, signature(family, model)).leaf(0x8000_0000, [0; 4]);
-            assert_eq!(judged(&silicon), same(DEFAULT, "gate-32-bit"));
-        }
     }
 }
 
