@@ -220,26 +220,6 @@ fn odd_recordings_make_every_format() {
     all_formats("--by process", None);
 }
 
-/// Nobody knows how many samples were lost behind the cut.
-#[test]
-fn what_is_whole_of_a_cut_recording_is_shown_with_a_warning() {
-    let (_folder, path) = folder();
-    invented(&path);
-    let whole = std::fs::read(&path).expect("read");
-    std::fs::write(&path, &whole[..whole.len() - 20]).expect("cut");
-    let out = format!("{}.out", text(&path));
-    for (format, mark) in FORMATS.into_iter().zip(["losses unknown", "class=\"flaw\"", "", "", ""])
-    {
-        let ran = halprof(&format!("export {} -f {format} -o {out}", text(&path)));
-        assert_eq!(ran.status, 5, "{}", ran.stderr);
-        assert!(ran.stderr.contains("warning: "), "{format}: {}", ran.stderr);
-        assert!(ran.stdout.contains("losses unknown"), "{format}: {}", ran.stdout);
-        let written = std::fs::read(&out).expect("written");
-        let written = String::from_utf8_lossy(&written);
-        assert!(written.contains(mark) && !written.contains(" 0 lost"), "{format}");
-    }
-}
-
 /// Each machine is a level of its own.
 #[test]
 fn several_recordings_go_into_one_picture() {
