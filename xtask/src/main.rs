@@ -3,6 +3,7 @@
 
 mod exe;
 mod foreign;
+mod lint;
 mod mutants;
 mod package;
 mod prove;
@@ -35,7 +36,9 @@ enum Task {
     Package,
     /// Writes the JSON schemas, which are generated from the tool's types.
     Documents,
-    /// Runs every check and the fast tests; run it before each commit.
+    /// Runs rustfmt, clippy and rustdoc, for this machine and for the driver's target.
+    Lint,
+    /// Runs the fast tests; run both before each commit.
     Test(test::Options),
     /// Runs the slow tests: long soak and fuzzing, every faulty driver, Wine, a browser,
     /// third-party programs.
@@ -70,10 +73,11 @@ fn main() -> Result<()> {
             "cargo run --profile suite -p halprof --example documents -- client/tool/schemas"
         )
         .run()?),
+        Task::Lint => lint::run(&shell),
         Task::Test(options) => test::run(&shell, &options),
         Task::Prove(options) => prove::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),
-        Task::Bench => Ok(cmd!(shell, "cargo bench -p halprof-tests").run()?),
+        Task::Bench => Ok(cmd!(shell, "cargo bench --profile dist -p halprof-tests").run()?),
     }
 }
 

@@ -1,14 +1,14 @@
 //! `cargo xtask prove`: the tests that take too long to run before each commit.
 
 use crate::suite::{self, Part};
-use crate::{exe, foreign, package, setup, speakeasy, sys, test};
+use crate::{exe, foreign, lint, package, setup, speakeasy, sys};
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
 /// Command-line options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also runs everything that `cargo xtask test` runs; one summary then counts every test.
+    /// Also runs everything that `cargo xtask lint` and `test` run; one summary then counts every test.
     #[arg(long)]
     all: bool,
     /// How long each fuzz target runs, in seconds.
@@ -25,7 +25,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     speakeasy::install(shell)?;
     foreign::install(shell)?;
     if options.all {
-        test::checks(shell)?;
+        lint::run(shell)?;
     }
     package::make(shell)?;
     sys::variants::build(shell)?;

@@ -1,9 +1,9 @@
-//! `cargo xtask test`: every check, and every test that needs nothing but the driver.
+//! `cargo xtask test`: every test that needs nothing but the driver.
 
 use crate::suite::{self, Part};
-use crate::{has_subcommand, setup, sys};
-use anyhow::{Context, Result};
-use xshell::{Shell, cmd};
+use crate::{setup, sys};
+use anyhow::Result;
+use xshell::Shell;
 
 /// Command-line options.
 #[derive(clap::Args)]
@@ -19,31 +19,10 @@ pub(crate) struct Options {
 /// Runs everything.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::for_tests(shell))?;
-    checks(shell)?;
     sys::build(shell, &sys::Options::default())?;
     suite::build(shell)?;
     suite::fuzz(shell, options.fuzz_seconds)?;
     suite::soak(shell, options.soak_machines)?;
     suite::memory_image(shell)?;
     suite::tests(shell, Part::Fast)
-}
-
-/// Checks the sources without running them.
-pub(crate) fn checks(shell: &Shell) -> Result<()> {
-    component(shell, "rustfmt")?;
-    component(shell, "clippy")?;
-    cmd!(shell, "cargo fmt --all --check").run().context("run `cargo fmt`")?;
-    suite::lint(shell)?;
-    sys::lint(shell)
-}
-
-/// Installs a toolchain component if it is missing.
-fn component(shell: &Shell, name: &str) -> Result<()> {
-    let command = if name == "rustfmt" { "fmt" } else { name };
-    if !has_subcommand(shell, command) {
-        cmd!(shell, "rustup component add {name}")
-            .run()
-            .with_context(|| format!("install {name} for this toolchain"))?;
-    }
-    Ok(())
 }
