@@ -140,6 +140,8 @@ pub struct Bus {
     pub calls: u64,
     /// A slice ends when interrupts are unmasked, so that a pending one comes at once.
     pub stops_at_unmask: bool,
+    /// Whether a loop waits for events: one at PASSIVE_LEVEL goes through a list.
+    pub waits: bool,
     /// What drives the PMUs, if the instructions themselves do.
     pub guest: Option<Guest>,
     /// The instructions one by one, if someone wants them: the engine then stops after each.
@@ -217,7 +219,7 @@ impl Bus {
     ///
     /// Without the guest feed all events come from the workload, so the driver's own instructions
     /// count as none. But a loop of a few instructions that has been running for [`SPIN`] of them
-    /// waits for events to happen: then they do, in addition to the workload, and the slice ends,
+    /// above PASSIVE_LEVEL waits for events to happen: then they do, in addition to the workload, and the slice ends,
     /// so that their interrupt comes at once. The driver's exercise at START is such a loop.
     fn follow(&mut self, address: u64) {
         const PRIME: u64 = 0x0000_0100_0000_01B3;
@@ -231,7 +233,7 @@ impl Bus {
         stretch.last.rotate_right(1);
         stretch.last[0] = address;
         let spins = stretch.turns == SPIN;
-        if spins && self.guest.is_none() {
+        if spins && self.waits && self.guest.is_none() {
             self.exercise();
             self.budget = 0;
         }
