@@ -104,7 +104,7 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn resume(&mut self) {
         self.allow_interrupts();
         if self.state.phase == Phase::Suspended {
-            // Sleep has reset everybody's registers.
+            // Sleep has reset everybody's registers; if it was called off, `initialize` notes them.
             self.state.saved.counters = 0;
             self.arm();
         }

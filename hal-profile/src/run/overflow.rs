@@ -120,10 +120,10 @@ impl<M: Machine> Local<'_, M> {
             self.unmask_first(branches);
         }
         let overflowed = self.record_overflows(entry, interrupted, running, branches);
-        // In this order, as Linux's handler for version 4: a status bit acknowledged after the
-        // start would hide an overflow that came in between; an overflow while LVTPC is masked, as
-        // delivery leaves it (SDM vol. 3, "Local Vector Table"), is lost. At PROFILE_LEVEL an
-        // interrupt that is let in here waits in the local APIC until this one ends.
+        // In this order: a status bit acknowledged after the start would hide an overflow that came
+        // in between; an overflow while LVTPC is masked, as delivery leaves it (SDM vol. 3, "Local
+        // Vector Table"), is lost. At PROFILE_LEVEL an interrupt that is let in here waits in the
+        // local APIC until this one ends.
         self.acknowledge(overflowed, interrupted.is_some());
         self.unmask_after(overflowed, interrupted.is_some());
         if running {
@@ -311,8 +311,8 @@ impl<M: Machine> Local<'_, M> {
     /// Ends the session on this processor before its client stops it; the client learns of it from
     /// its next request.
     pub(crate) fn end(&mut self, cause: ErrorCode) {
-        // Not stopped from here: the other processors run on until a request finds the flag, since
-        // nothing at this IRQL can reach them.
+        // The others are not stopped from here: the core asks nothing of another processor in an
+        // interrupt. They run on until a request finds the flag.
         self.state.ended = cause as u32;
         if let Some(ring) = Ring::new(self.ring) {
             // The consumer reads the ring without asking this processor: the flag is how it learns
