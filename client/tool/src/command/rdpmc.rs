@@ -74,9 +74,14 @@ impl RdpmcResult {
     }
 
     fn text(&self) -> String {
-        let Self { holders, processors, enabled, enabled_before, .. } = self;
+        let Self { processors, enabled, enabled_before, .. } = self;
+        let sessions = match self.holders {
+            0 => "no halprof session".to_owned(),
+            1 => "1 halprof session".to_owned(),
+            some => format!("{some} halprof sessions"),
+        };
         format!(
-            "allowed on   {enabled} of {processors} processors\nheld by      halprof sessions: {holders}\nalready allowed before halprof: {enabled_before} of {processors}\n",
+            "allowed on   {enabled} of {processors} processors\nheld by      {sessions}\nalready allowed before halprof: {enabled_before} of {processors}\n",
         )
     }
 }

@@ -556,7 +556,7 @@ fn notes(result: &RecordResult) -> Vec<String> {
     let mut notes = Vec::new();
     if result.missed_processes != 0 {
         notes.push(format!(
-            "{} samples are of processes that ended before their modules could be read ({})",
+            "{} samples are without modules: {} processes ended before these could be read",
             thousands(result.missed_samples),
             thousands(result.missed_processes)
         ));

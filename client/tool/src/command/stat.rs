@@ -189,18 +189,27 @@ fn partly_counted(event_set: &EventSet, output: &Output, topdown: bool) -> Vec<S
         .collect()
 }
 
-/// A warning about sources that were never on a counter on some processors.
-fn never_scheduled(rows: &[CountRow]) -> Option<String> {
-    let rows = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());
-    let mut names: Vec<&str> = rows.map(|row| row.source.as_str()).collect();
-    names.dedup();
-    (!names.is_empty()).then(|| {
-        format!(
-            "never on a counter on some processors, and estimated from the others, or not known \
-             where these counted nothing: {}; measure for longer, or count fewer sources at once",
-            some_of(&names)
-        )
-    })
+/// Warnings about sources that were never on a counter on some processors: those whose count is
+/// taken from the other processors, and those of which nothing is known.
+fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (is_known, then) in [
+        (true, "these processors are taken to be like the others, and the bound is unknown"),
+        (false, "their counts are not known"),
+    ] {
+        let rows = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());
+        let rows = rows.filter(|row| row.value.is_some() == is_known);
+        let mut names: Vec<&str> = rows.map(|row| row.source.as_str()).collect();
+        names.dedup();
+        if !names.is_empty() {
+            warnings.push(format!(
+                "never on a counter on some processors, so that {then}: {}; measure for longer, or \
+                 count fewer sources at once",
+                some_of(&names)
+            ));
+        }
+    }
+    warnings
 }
 
 impl<'a> Bench<'a> {

@@ -369,8 +369,9 @@ fn no_channel(name: &str, marks: &Marks) -> Error {
     let summaries = marks.summaries();
     let names: Vec<&str> = summaries.iter().map(|one| one.channel.as_str()).collect();
     let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
-    Error::usage(
-        format!("`--between`: there is no mark on a channel `{name}`"),
-        format!("{meant}There are marks on {}.", filters::some_of(&names)),
-    )
+    let list = match names.as_slice() {
+        [] => "There are no marks.".to_owned(),
+        names => format!("There are marks on {}.", filters::some_of(names)),
+    };
+    Error::usage(format!("`--between`: there is no mark on a channel `{name}`"), meant + &list)
 }
