@@ -264,10 +264,9 @@ fn layout(annotated: &Annotated, width: Width) -> (usize, usize, Layout) {
     columns.push((Column::name("instruction"), texts));
     let remarks = annotated.instructions.iter().map(|one| remarks(annotated, one, sources).len());
     let remarks = remarks.max().unwrap_or(0);
-    // The code matters more than the remarks on it.
-    let all = of_source * sources + address + texts + remarks + 4;
-    if remarks != 0 && width.columns().is_none_or(|room| room >= all) {
-        columns.push((Column::name("remarks"), remarks));
+    if remarks != 0 {
+        // The code matters more than the remarks on it.
+        columns.push((Column::name("remarks").extra(), remarks));
     }
     (sources, of_source, Layout::new(width, &columns))
 }
