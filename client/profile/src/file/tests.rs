@@ -737,6 +737,27 @@ fn modules_that_share_addresses_part_the_time_of_their_process() {
 }
 
 #[test]
+fn the_bound_of_samples_in_turns_has_one_period_of_each_processor() {
+    let slices =
+        Slices { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
+    // No sample: eight processors may each be just below a period of 1,000, a quarter of the time.
+    assert_eq!(slices.error(0, 0, 0, 1_000), Some(32_000));
+    // Four samples: 1 % of 16,000, and eight times 4,000.
+    let squares = 4 * 4_000 * 4_000;
+    assert_eq!(slices.error(16_000, 4, squares, 1_000), Some(160 + 32_000));
+    // Many: 1 % of 40 million, and 1.96 times 4,000 times the root of 10,000.
+    assert_eq!(
+        slices.error(40_000_000, 10_000, 10_000 * 4_000 * 4_000, 1_000),
+        Some(400_000 + 784_000)
+    );
+    // Half of the events in samples of ten times the others' period: as many events have less to tell.
+    let unequal = 9_091 * 2_200 * 2_200 + 909 * 22_000 * 22_000;
+    assert_eq!(slices.error(40_000_000, 10_000, unequal, 1_000), Some(400_000 + 1_363_513));
+    let unknown = Slices { error_ppm: None, ..slices };
+    assert_eq!(unknown.error(16_000, 4, squares, 1_000), None);
+}
+
+#[test]
 fn what_was_there_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
