@@ -1,6 +1,6 @@
 //! The whole process of the tool: `halprof list`, as a user types it.
 //!
-//! It has to be built with the benchmarks: `cargo build --release -p halprof`.
+//! It has to be built with the benchmarks: `cargo build --profile dist -p halprof`.
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -16,7 +16,7 @@ fn tool() -> PathBuf {
 
 fn start(criterion: &mut Criterion) {
     let tool = tool();
-    assert!(tool.is_file(), "cargo build --release -p halprof");
+    assert!(tool.is_file(), "cargo build --profile dist -p halprof");
     for arguments in [&["--version"][..], &["list"], &["--machine", "zen4", "list", "--all"]] {
         criterion.bench_function(&format!("halprof {}", arguments.join(" ")), |bencher| {
             bencher.iter(|| {
