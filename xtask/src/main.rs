@@ -38,7 +38,7 @@ enum Task {
     Documents,
     /// Runs rustfmt, clippy and rustdoc, for this machine and for the driver's target.
     Lint,
-    /// Runs the fast tests; run both before each commit.
+    /// Runs the fast tests; run `lint` and `test` before each commit.
     Test(test::Options),
     /// Runs the slow tests: long soak and fuzzing, every faulty driver, Wine, a browser,
     /// third-party programs.
