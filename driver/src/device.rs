@@ -1,7 +1,8 @@
 //! The state of the device: between PrepareHardware and ReleaseHardware the service, on all
 //! processors.
 //!
-//! Everything here runs at PASSIVE_LEVEL under the device's lock.
+//! Everything here runs at PASSIVE_LEVEL under the device's lock, but for the last clean-up: the
+//! framework has then deleted the lock, and nothing else runs.
 
 use crate::cpu_table::CpuTable;
 use crate::lock::WaitLock;

@@ -190,8 +190,8 @@ unsafe fn create_queue(device: WDFDEVICE) -> Result<(), Failed> {
         Size: size_of::<WDF_IO_QUEUE_CONFIG>() as u32,
         // One at a time: the service runs under one lock anyway.
         DispatchType: _WDF_IO_QUEUE_DISPATCH_TYPE::WdfIoQueueDispatchSequential,
-        // Requests are also served in D3, where the service refuses only START: a client can read
-        // what it has counted.
+        // Requests are also served in D3, where the service refuses only START and RDPMC: a client
+        // can read what it has counted.
         PowerManaged: _WDF_TRI_STATE::WdfFalse,
         DefaultQueue: 1,
         EvtIoDeviceControl: Some(device_control),

@@ -36,7 +36,7 @@
 //! # Who may touch what
 //! - `per_cpu::PerCpu`: a processor's state and machine, only on that processor, masked or at
 //!   PROFILE_LEVEL; its ring through atomics.
-//! - `device::DEVICE`: under the device's lock, at PASSIVE_LEVEL.
+//! - `device::DEVICE`: under the device's lock, at PASSIVE_LEVEL; at its deletion without.
 //! - `events::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
 //! - The program that processors run: written while no processor is running it, read by those that
 //!   are.
