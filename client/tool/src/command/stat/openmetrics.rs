@@ -13,20 +13,39 @@ use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
+use halprof_measure::selection::EventSpec;
 use halprof_profile::file::write_whole;
 use halprof_setup::describe;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use shared_types::ProfileInterface;
 use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
+use std::borrow::Cow;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The part that is the same in every reading.
+#[derive(Debug)]
+struct Machine {
+    description: String,
+    modelled: bool,
+    interface: String,
+    event_set: EventSet,
+    processors: Vec<Processor>,
+    frequency: u64,
+}
 
 /// The file that each reading replaces.
 pub(super) struct Exposition<'a> {
     path: PathBuf,
-    event_set: &'a EventSet,
-    frequency: u64,
-    modelled: bool,
-    /// The families that are the same in every reading.
-    about: String,
+    machine: Arc<Machine>,
     rates: Rates,
     readings: u64,
     /// Readings that were due but did not take place.
@@ -36,60 +55,11 @@ pub(super) struct Exposition<'a> {
     output: &'a Output,
 }
 
-/// One source on one processor.
-struct Cell {
-    labels: Labels,
-    count: Count,
-    rate: Option<Rate>,
-}
-
-type Labels = Vec<(&'static str, String)>;
-
-/// The name, the type and what it is. A name that ends with `_seconds` has that unit.
-type Family = (&'static str, &'static str, &'static str);
-
-const COUNTER: &str = "counter";
-const GAUGE: &str = "gauge";
-
-/// The value of a cell, if it has one; the frequency is that of its ticks.
-type ValueOf = fn(&Cell, u64) -> Option<String>;
-
-/// The families with a metric for each cell.
-const FAMILIES: [(Family, ValueOf); 5] = [
-    (("events", COUNTER, "Events read from the counters"), |cell, _| {
-        Some(cell.count.counted.to_string())
-    }),
-    (
-        ("enabled_seconds", COUNTER, "Time that the session has been running on the processor"),
-        |cell, frequency| Some(seconds(cell.count.enabled, frequency)),
-    ),
-    (
-        (
-            "running_seconds",
-            COUNTER,
-            "Time that the source has been on a counter: less than enabled where sources are multiplexed, and events / running * enabled is the estimate",
-        ),
-        |cell, frequency| Some(seconds(cell.count.running, frequency)),
-    ),
-    (
-        (
-            "events_per_second",
-            GAUGE,
-            "Events a second between the last two readings, an estimate where sources are multiplexed",
-        ),
-        |cell, _| Some(format!("{:?}", cell.rate?.per_second)),
-    ),
-    (
-        ("events_per_second_error", GAUGE, "The 95 % bound of that where it is an estimate"),
-        |cell, _| Some(format!("{:?}", cell.rate?.error?)),
-    ),
-];
-
 impl<'a> Exposition<'a> {
     pub(super) fn new(
         path: PathBuf,
-        ctx: &Context,
-        event_set: &'a EventSet,
+        ctx: &mut Context,
+        event_set: &EventSet,
         output: &'a Output,
     ) -> Result<Self> {
         if path.as_os_str() == "-" {
@@ -98,13 +68,18 @@ impl<'a> Exposition<'a> {
                 "Name a file, e.g. halprof.prom in the collector's folder.",
             ));
         }
+        let interface = ProfileInterface::from_wire(ctx.machine.interface());
         Ok(Self {
             path,
-            event_set,
-            frequency: ctx.machine.frequency(),
-            modelled: ctx.machine_info.modelled,
-            about: about(ctx, event_set),
             rates: Rates::new(ctx.machine.frequency()),
+            machine: Arc::new(Machine {
+                description: ctx.machine_info.description.clone(),
+                modelled: ctx.machine_info.modelled,
+                interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
+                event_set: event_set.clone(),
+                processors: event_set.selected().copied().collect(),
+                frequency: ctx.machine.frequency(),
+            }),
             readings: 0,
             missed: 0,
             failing: false,
@@ -116,9 +91,9 @@ impl<'a> Exposition<'a> {
     /// must succeed.
     pub(super) fn publish(&mut self, counts: Vec<Vec<Count>>, missed: u64) -> Result<()> {
         self.missed = self.missed.saturating_add(missed);
-        self.readings += 1;
         let interval = self.rates.take(counts);
-        let written = write_whole(&self.path, self.text(&interval).as_bytes());
+        let text = self.text(&interval)?;
+        let written = write_whole(&self.path, text.as_bytes());
         let failing = written.is_err();
         match written {
             Err(error) if self.readings == 1 => return Err(error.into()),
@@ -133,110 +108,175 @@ impl<'a> Exposition<'a> {
         Ok(())
     }
 
-    fn text(&self, interval: &Interval) -> String {
-        let mut text = self.about.clone();
-        let cells = self.cells(interval);
-        for (description, value_of) in FAMILIES {
-            let metric = |cell: &Cell| Some((cell.labels.clone(), value_of(cell, self.frequency)?));
-            text += &family(description, self.modelled, cells.iter().filter_map(metric));
-        }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        for (name, metric_type, help, value) in [
-            (
-                "readings",
-                COUNTER,
-                "How often the counters have been read",
-                self.readings.to_string(),
-            ),
-            (
-                "missed_readings",
-                COUNTER,
-                "Readings that were due and came too late; the counts lose nothing by it",
-                self.missed.to_string(),
-            ),
-            (
-                "read_timestamp_seconds",
-                GAUGE,
-                "When the counters were last read",
-                format!("{:?}", now.as_secs_f64()),
-            ),
-        ] {
-            text += &family((name, metric_type, help), self.modelled, [(Labels::new(), value)]);
-        }
-        text + "# EOF\n"
+    /// The text of one reading.
+    fn text(&mut self, interval: &Interval) -> Result<String> {
+        self.readings += 1;
+        let reading = Reading {
+            machine: Arc::clone(&self.machine),
+            cells: self.cells(interval),
+            readings: self.readings,
+            missed: self.missed,
+            time: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |time| time.as_secs_f64()),
+        };
+        // No query can take a model's counts for those of silicon.
+        let modelled = self.machine.modelled;
+        let label = modelled.then_some((Cow::from("modelled"), Cow::from("true")));
+        let mut registry = Registry::with_prefix_and_labels("halprof", label.into_iter());
+        registry.register_collector(Box::new(reading));
+        let mut text = String::new();
+        text::encode(&mut text, &registry).map_err(Error::internal)?;
+        Ok(text)
     }
 
     fn cells(&self, interval: &Interval) -> Vec<Cell> {
-        let mut cells = Vec::new();
-        for (source, event) in self.event_set.events.iter().enumerate() {
-            let able = self.event_set.selected().filter(|one| self.event_set.counts_on(event, one));
-            cells.extend(able.filter_map(|processor| {
+        let machine = &self.machine;
+        let of_source = |(source, event): (usize, &EventSpec)| {
+            let cell = |processor: &Processor| {
                 let index = processor.index as usize;
+                if !machine.event_set.counts_on(event, processor) {
+                    return None;
+                }
                 Some(Cell {
-                    labels: vec![
+                    labels: [
                         ("source", event.label.clone()),
                         ("processor", processor.index.to_string()),
                     ],
                     count: *self.rates.totals().get(index)?.get(source)?,
                     rate: interval.rate(index, source),
                 })
-            }));
+            };
+            machine.processors.iter().filter_map(cell).collect::<Vec<_>>()
+        };
+        let sources = machine.event_set.events.iter().enumerate();
+        sources.flat_map(of_source).collect()
+    }
+}
+
+#[derive(Debug)]
+struct Reading {
+    machine: Arc<Machine>,
+    cells: Vec<Cell>,
+    readings: u64,
+    missed: u64,
+    time: f64,
+}
+
+/// One source on one processor.
+#[derive(Debug)]
+struct Cell {
+    labels: [(&'static str, String); 2],
+    count: Count,
+    rate: Option<Rate>,
+}
+
+/// The metric of a cell, if it has a value for it; the frequency is that of its ticks.
+type MetricOf = fn(&Cell, u64) -> Option<Box<dyn EncodeMetric>>;
+
+/// The families with a metric for each cell: name, help, unit and metric.
+const FAMILIES: [(&str, &str, Option<Unit>, MetricOf); 5] = [
+    ("events", "Events read from the counters", None, |cell, _| {
+        Some(Box::new(ConstCounter::new(cell.count.counted)))
+    }),
+    (
+        "enabled",
+        "Time that the session has been running on the processor",
+        Some(Unit::Seconds),
+        |cell, frequency| Some(Box::new(ConstCounter::new(seconds(cell.count.enabled, frequency)))),
+    ),
+    (
+        "running",
+        "Time that the source has been on a counter: less than enabled where sources are multiplexed, and events / running * enabled is the estimate",
+        Some(Unit::Seconds),
+        |cell, frequency| Some(Box::new(ConstCounter::new(seconds(cell.count.running, frequency)))),
+    ),
+    (
+        "events_per_second",
+        "Events a second between the last two readings, an estimate where sources are multiplexed",
+        None,
+        |cell, _| Some(Box::new(ConstGauge::new(cell.rate?.per_second))),
+    ),
+    (
+        "events_per_second_error",
+        "The 95 % bound of that where it is an estimate",
+        None,
+        |cell, _| Some(Box::new(ConstGauge::new(cell.rate?.error?))),
+    ),
+];
+
+impl Collector for Reading {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.about(&mut encoder)?;
+        for (name, help, unit, metric_of) in &FAMILIES {
+            let metric_of = |cell| Some((cell, metric_of(cell, self.machine.frequency)?));
+            let mut metrics = self.cells.iter().filter_map(metric_of).peekable();
+            let Some((_, first)) = metrics.peek() else {
+                continue;
+            };
+            let mut family =
+                encoder.encode_descriptor(name, help, unit.as_ref(), first.metric_type())?;
+            for (cell, metric) in metrics {
+                metric.encode(family.encode_family(&cell.labels)?)?;
+            }
         }
-        cells
-    }
-}
-
-/// A family with its metrics; nothing without any. No query can take a model's counts for those of
-/// silicon.
-fn family(
-    (name, metric_type, help): Family,
-    modelled: bool,
-    metrics: impl IntoIterator<Item = (Labels, String)>,
-) -> String {
-    let total = if metric_type == COUNTER { "_total" } else { "" };
-    let metrics = metrics.into_iter().map(|(labels, value)| {
-        let modelled = modelled.then(|| ("modelled", "true".to_owned()));
-        let labels = modelled.into_iter().chain(labels);
-        let labels: Vec<String> =
-            labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(&value))).collect();
-        format!("halprof_{name}{total}{{{}}} {value}\n", labels.join(","))
-    });
-    let metrics: String = metrics.collect();
-    if metrics.is_empty() {
-        return metrics;
-    }
-    let has_unit = name.ends_with("_seconds");
-    let unit = if has_unit { format!("# UNIT halprof_{name} seconds\n") } else { String::new() };
-    format!("# HELP halprof_{name} {help}\n# TYPE halprof_{name} {metric_type}\n{unit}{metrics}")
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-/// Information about the machine and the processors that are counted on.
-fn about(ctx: &Context, event_set: &EventSet) -> String {
-    let modelled = ctx.machine_info.modelled;
-    let machine = vec![
-        ("machine", ctx.machine_info.description.clone()),
-        ("interface", describe::interface_name(ctx.machine.interface()).to_owned()),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-    ];
-    let processors = event_set.selected().map(|processor| {
-        let labels = vec![
-            ("processor", processor.index.to_string()),
-            ("group", processor.group.to_string()),
-            ("number", processor.number.to_string()),
-            ("core_type", describe::core_type(processor).unwrap_or_default().to_owned()),
+        let readings: [(_, _, _, &dyn EncodeMetric); 3] = [
+            (
+                "readings",
+                "How often the counters have been read",
+                None,
+                &ConstCounter::new(self.readings),
+            ),
+            (
+                "missed_readings",
+                "Readings that were due and came too late; the counts lose nothing by it",
+                None,
+                &ConstCounter::new(self.missed),
+            ),
+            (
+                "read_timestamp",
+                "When the counters were last read",
+                Some(&Unit::Seconds),
+                &ConstGauge::new(self.time),
+            ),
         ];
-        (labels, "1".to_owned())
-    });
-    let about = ("machine_info", GAUGE, "What is measured on");
-    let machine = family(about, modelled, [(machine, "1".to_owned())]);
-    let about = ("processor_info", GAUGE, "The processors that are counted on");
-    machine + &family(about, modelled, processors)
+        for (name, help, unit, metric) in readings {
+            metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)?;
+        }
+        Ok(())
+    }
 }
 
-fn seconds(ticks: u64, frequency: u64) -> String {
-    format!("{:?}", float(ticks) / float(frequency.max(1)))
+impl Reading {
+    /// Information about the machine and its processors.
+    fn about(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let machine = &self.machine;
+        let labels = vec![
+            ("machine", machine.description.as_str()),
+            ("interface", machine.interface.as_str()),
+            ("version", env!("CARGO_PKG_VERSION")),
+        ];
+        let one = ConstGauge::new(1_i64);
+        let help = "What is measured on";
+        let mut about = encoder.encode_descriptor("machine_info", help, None, MetricType::Gauge)?;
+        one.encode(about.encode_family(&labels)?)?;
+        let help = "The processors that are counted on";
+        let mut processors =
+            encoder.encode_descriptor("processor_info", help, None, MetricType::Gauge)?;
+        for processor in &machine.processors {
+            let core_type = describe::core_type(processor).unwrap_or_default();
+            let labels = vec![
+                ("processor", processor.index.to_string()),
+                ("group", processor.group.to_string()),
+                ("number", processor.number.to_string()),
+                ("core_type", core_type.to_owned()),
+            ];
+            one.encode(processors.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn seconds(ticks: u64, frequency: u64) -> f64 {
+    float(ticks) / float(frequency.max(1))
 }
