@@ -5,7 +5,7 @@ use crate::aggregate::by_address::ByAddress;
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::aggregate::source_totals::merge;
 use crate::file::{Module, Recording};
-use crate::symbols::{Code, Frame, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
+use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
 use crate::views::branches::code::CodeRuns;
 use crate::views::report::share::Share;
 use crate::views::report::{SourceTotals, Totals, no_recording};
@@ -95,8 +95,29 @@ pub struct Annotated {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Function {
     module: Arc<str>,
+    /// Empty for code without a name.
     symbol: Arc<str>,
     build: Option<String>,
+    /// Where it starts in its module: static functions may share a name.
+    start: u64,
+}
+
+impl Function {
+    /// The function at a location.
+    fn at(location: CodeLocation, recording: &Recording, symbols: &mut Symbols) -> Self {
+        let (process, ip, mode) = (location.process, location.ip, location.mode());
+        let frame = symbols.frame(process, ip, mode);
+        let module = symbols.module(process, ip, mode);
+        let module = module.and_then(|module| recording.modules.get(module));
+        let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
+        let loaded = module.map_or(0, |module| module.start);
+        Self {
+            module: frame.module,
+            symbol: frame.symbol.unwrap_or_default(),
+            build,
+            start: ip.wrapping_sub(loaded).wrapping_sub(frame.offset),
+        }
+    }
 }
 
 /// An address, and the index of the recording that has it.
@@ -285,22 +306,19 @@ fn check_end(code: &Code, last: Option<&Instruction>) -> Result<()> {
 
 /// Adds all functions that have samples in a recording. Code without a name is not a function.
 fn by_function(
-    recording: usize,
+    index: usize,
     by_address: &mut ByAddress,
     functions: &mut FxHashMap<Function, FunctionSamples>,
 ) {
-    for &(location, source, totals) in &by_address.all {
-        let module = by_address.module(location);
-        let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
-        let frame = by_address.symbols.frame(location.process, location.ip, location.mode());
-        let Frame { module, symbol: Some(symbol), .. } = frame else {
+    let ByAddress { recording, symbols, all, .. } = by_address;
+    for &(location, source, totals) in &*all {
+        let function = Function::at(location, recording, symbols);
+        if function.symbol.is_empty() {
             continue;
-        };
-        let function = functions.entry(Function { module, symbol, build });
-        let FunctionSamples { events, .. } = function.or_insert_with(|| FunctionSamples {
-            location: (recording, location),
-            events: Vec::new(),
-        });
+        }
+        let samples = functions.entry(function);
+        let FunctionSamples { events, .. } = samples
+            .or_insert_with(|| FunctionSamples { location: (index, location), events: Vec::new() });
         if events.len() <= source {
             events.resize(source + 1, 0);
         }
@@ -318,16 +336,13 @@ fn choose_function(
 ) -> Result<(Function, RecordedLocation, Vec<String>)> {
     if let Some(address) = target.address() {
         let (process, ip, mode) = owner(&by_address.recording, address);
-        let frame = by_address.symbols.frame(process, ip, mode);
-        let module = by_address.symbols.module(process, ip, mode);
-        let module = module.and_then(|module| by_address.recording.modules.get(module));
-        let symbol = frame.symbol.filter(|_| !matches!(target, Target::Range(_)));
-        let function = Function {
-            module: frame.module,
-            symbol: symbol.unwrap_or_default(),
-            build: module.and_then(|module| module.identity.as_ref().map(ToString::to_string)),
-        };
-        return Ok((function, (0, CodeLocation::new(process, ip, mode)), Vec::new()));
+        let location = CodeLocation::new(process, ip, mode);
+        let ByAddress { recording, symbols, .. } = by_address;
+        let mut function = Function::at(location, recording, symbols);
+        if let Target::Range(_) = target {
+            function.symbol = Arc::default();
+        }
+        return Ok((function, (0, location), Vec::new()));
     }
     let meant = |name: &str| match target {
         Target::Symbol(pattern) => pattern.matches_symbol(name),

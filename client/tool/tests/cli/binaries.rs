@@ -65,6 +65,21 @@ pub(crate) fn other_elf() -> Option<Built> {
     elf_with(&["-DOTHER"])
 }
 
+/// A program with two functions `twin`, each in a file of its own.
+pub(crate) fn elf_of_twins() -> Option<Built> {
+    let source = Path::new(SOURCE).with_file_name("twin.c");
+    let folder = tempfile::tempdir().expect("a folder");
+    let objects = ["first.o", "second.o"].map(|name| folder.path().join(name));
+    for (object, name) in objects.iter().zip(["-DNAME=first", "-DNAME=second -DMAIN"]) {
+        let options: Vec<&str> = ["-g", "-O1", "-c"].into_iter().chain(name.split(' ')).collect();
+        assert!(run("cc", &options, &[&source, "-o".as_ref(), object])?, "cc");
+    }
+    let file = folder.path().join("twins");
+    let [first, second] = &objects;
+    assert!(run("cc", &["-Wl,--build-id"], &[first, second, "-o".as_ref(), &file])?, "cc");
+    Some(Built { folder, file })
+}
+
 fn elf_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work");
