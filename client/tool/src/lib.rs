@@ -160,34 +160,64 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u32 {
     output.fail(&usage)
 }
 
+/// What to use instead of what an option excludes.
+const INSTEAD: [(&str, &str); 2] = [
+    (
+        "--from ",
+        "what was measured, and where, is in the trace; `--cpu`, `--pid`, `--by`, `--interval` and \
+         `--metric` choose what to show",
+    ),
+    ("--off-cpu", "waits have no samples; `--pid` chooses whose waits are shown"),
+];
+
+/// The same error with advice on what to do.
+fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let advice = match error.kind() {
+        ErrorKind::ArgumentConflict => instead(&error),
+        ErrorKind::UnknownArgument => {
+            // clap would have an unknown option run as the program.
+            error.remove(ContextKind::Suggested);
+            habit(&error, arguments)
+        }
+        _ => None,
+    };
+    if let Some(advice) = advice {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    }
+    error
+}
+
+/// Advice on options that exclude each other.
+fn instead(error: &clap::Error) -> Option<String> {
+    let named = [ContextKind::InvalidArg, ContextKind::PriorArg];
+    let named: Vec<String> =
+        named.iter().filter_map(|kind| error.get(*kind)).map(ToString::to_string).collect();
+    let (_, advice) =
+        INSTEAD.iter().find(|(option, _)| named.iter().any(|name| name.starts_with(option)))?;
+    Some((*advice).to_owned())
+}
+
 /// Advice on what users of Linux perf type by habit: a program without `--` before it, and `-p`
 /// where whole processors are measured.
-fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+fn habit(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     const TAKE_A_PROGRAM: [&str; 4] = ["stat", "record", "timeline", "rdpmc"];
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
-    // clap would have an unknown option run as the program.
-    error.remove(ContextKind::Suggested);
     let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
     let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument));
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(name)) => name.clone(),
         _ => String::new(),
     };
-    let advice = match command {
+    match command {
         _ if ["-p", "--pid", "--process"].contains(&unknown.as_str()) => {
-            "processors are measured, with all that runs on them: `halprof record`, then \
-             `halprof report --pid PID`, or `halprof stat --by process --pid PID`"
-                .to_owned()
+            let advice = "processors are measured, with all that runs on them: `halprof record`, then \
+                          `halprof report --pid PID`, or `halprof stat --by process --pid PID`";
+            Some(advice.to_owned())
         }
         Some(command) if !unknown.starts_with('-') => {
-            format!("put `--` before the program: halprof {command} -- {unknown}")
+            Some(format!("put `--` before the program: halprof {command} -- {unknown}"))
         }
-        _ => return error,
-    };
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
-    error
+        _ => None,
+    }
 }
 
 /// What clap says is wrong, without the usage that it adds.
