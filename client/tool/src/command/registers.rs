@@ -5,7 +5,7 @@ pub(crate) mod decode;
 use self::decode::{FieldRow, decode};
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::table::Width;
 use crate::select::event_set::processors_of;
 use crate::target::context::Context;
@@ -50,7 +50,9 @@ pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output)
     let (machine, catalog) = (ctx.machine.describe(), ctx.catalog(true)?);
     let mut processors = Vec::new();
     for index in indexes {
-        let described = machine.processors[index as usize].clone();
+        let described = machine.processors.iter().find(|one| one.index == index);
+        let described =
+            described.ok_or_else(|| Error::internal("a processor that is not described"))?.clone();
         let (registers, overflowed) = ctx.connection.registers(index)?;
         let registers = registers.iter().map(|register| decoded(described.interface, register));
         processors.push(ProcessorRegisters {
