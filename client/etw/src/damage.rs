@@ -81,7 +81,7 @@ impl Damage {
         self.counts.get(&cause).copied().unwrap_or(0)
     }
 
-    /// What was found, and how often.
+    /// The causes, each with its count.
     pub fn counts(&self) -> impl Iterator<Item = (Cause, u64)> {
         self.counts.iter().map(|(&cause, &count)| (cause, count))
     }

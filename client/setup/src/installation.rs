@@ -20,22 +20,22 @@ mod elsewhere {
     use crate::{Error, Result};
     use std::path::{Path, PathBuf};
 
-    /// Fails.
+    /// Always [`Error::WindowsOnly`].
     pub fn install(_inf: &Path) -> Result<Installed> {
         Err(Error::WindowsOnly)
     }
 
-    /// Fails.
+    /// Always [`Error::WindowsOnly`].
     pub fn uninstall() -> Result<Removed> {
         Err(Error::WindowsOnly)
     }
 
-    /// Fails.
+    /// Always [`Error::WindowsOnly`].
     pub fn start() -> Result<Switched> {
         Err(Error::WindowsOnly)
     }
 
-    /// Fails.
+    /// Always [`Error::WindowsOnly`].
     pub fn stop() -> Result<Switched> {
         Err(Error::WindowsOnly)
     }

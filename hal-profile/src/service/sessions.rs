@@ -39,7 +39,7 @@ impl<H: Host> Service<H> {
         self.sessions.get(slot).map_or(0, |session| number(session, slot))
     }
 
-    /// The number and the slot of the session that a request names which has no other fields.
+    /// The number and the slot of the session of a request that has no other fields.
     pub(super) fn named(&self, client: Client, io: &IoBuffer<'_>) -> Result<(u32, usize), Refused> {
         let number = io.session()?;
         Ok((number, self.slot(client, number)?))

@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 /// The keys of which a location has a value. A caller's is that of its function.
 const KEYS: [Key; 4] = [Key::Module, Key::Symbol, Key::Line, Key::Address];
 
-/// What is known of one location.
+/// One location, resolved.
 #[derive(Clone, Copy, Default)]
 struct Resolved {
-    /// The numbers of its values, in the order of [`KEYS`]; 0 for what nobody needs.
+    /// The numbers of its values, in the order of [`KEYS`]; 0 for a key that nobody needs.
     numbers: [u32; KEYS.len()],
     passes: bool,
 }

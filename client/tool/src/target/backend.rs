@@ -46,7 +46,7 @@ pub struct Backend {
     transport: Box<dyn Transport>,
     /// The model that the requests go to, if it is one, and its description.
     model: Option<(Model, String)>,
-    /// What measures by a trace. The requests say then what the processors are, and measure nothing.
+    /// Tracing, if that is what measures: requests then only describe the processors.
     tracing: Option<Box<dyn Tracing>>,
     /// Why the driver, which would have been taken, is not.
     without_driver: Option<Box<Error>>,

@@ -82,7 +82,7 @@ impl Context {
         processors.any(|one| one.flags & Processor::SHARES_CORE != 0)
     }
 
-    /// What is to be said of a choice of events before they are measured.
+    /// Remarks on the selected events, before they are measured.
     pub(crate) fn remarks(&self, selection: &Selection) -> Vec<String> {
         [self.only_time(selection), self.one_list(selection)].into_iter().flatten().collect()
     }

@@ -61,7 +61,7 @@ fn a_code_may_mean_something_else_on_the_other_counter() {
     assert_eq!(counted(P55C, flushes << 16 | flushes), [misses, 0]);
 }
 
-/// Cycles want the clock bit, and the others want none; two codes came with MMX.
+/// Cycles need the clock bit, all others its absence; two codes came with MMX.
 #[test]
 fn every_other_code_counts_nothing() {
     let counting = [0x0C, 0x0E, 0x12, 0x15, 0x16, 0x22, 0x28, 0x29, 0x30, 0x35];

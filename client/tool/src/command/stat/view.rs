@@ -172,7 +172,7 @@ pub(super) fn metrics_of(
     figures
 }
 
-/// Every metric that these counts give, the first of each.
+/// Every metric that can be computed of these counts, once each.
 fn all_metrics(metrics: &Metrics, groups: &[Vec<Counted<'_>>]) -> Vec<MetricRow> {
     let mut figures: Vec<MetricRow> = Vec::new();
     for figure in groups.iter().flat_map(|counts| metrics.derive(counts)) {

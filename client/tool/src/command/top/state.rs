@@ -17,7 +17,7 @@ const REMEMBERED: usize = 1 << 14;
 /// The rows that a page has, and that stay at the end.
 const PAGE: usize = 10;
 
-/// A number that is not known, which comes after all others.
+/// What an unknown number is sorted by: it comes after all others.
 pub(super) const UNKNOWN: f64 = f64::NEG_INFINITY;
 
 /// One interval.
@@ -47,7 +47,7 @@ pub(super) struct Table {
 pub(super) struct PictureRow {
     /// What it is known by from one interval to the next.
     pub(super) key: String,
-    /// What its trace shows.
+    /// The next value of its trace.
     pub(super) value: f32,
     pub(super) cells: Vec<Cell>,
     /// The last values, filled in by [`State::take`].
@@ -56,7 +56,7 @@ pub(super) struct PictureRow {
 
 #[derive(Clone)]
 pub(super) enum Cell {
-    /// How a number is written, and what it is sorted by; [`UNKNOWN`] if it is not known.
+    /// A number as text, and the value that it is sorted by.
     Number(String, f64),
     Name(String),
 }
