@@ -277,7 +277,8 @@ impl Registers {
 
     fn write_lvtpc(&self, cpu: &mut Cpu, value: u64) -> Result<(), Violation> {
         self.must_be_reserved(LVTPC_MSR, 0)?;
-        let changed = (lvtpc(cpu) ^ value) & !LVTPC_MASK;
+        let own = if self.handled { LVTPC_MASK } else { 0 };
+        let changed = (lvtpc(cpu) ^ value) & !own;
         if changed == 0 {
             return Ok(());
         }

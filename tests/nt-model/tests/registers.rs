@@ -143,6 +143,20 @@ fn each_status_bit_has_its_owner() {
     }
 }
 
+/// Without its handler nothing would unmask it again, and whoever samples next gets no interrupt.
+#[test]
+fn lvtpc_is_masked_only_with_the_handler() {
+    const LVTPC: u32 = 0x340;
+    for (handled, rule) in [(true, None), (false, Some(Rule::ForeignBits))] {
+        let (mut registers, mut cpus) = (Registers::default(), skylake());
+        registers.reserve(&mut cpus, WHOLE_UNIT);
+        registers.handled = handled;
+        let own = cpus[0].processor.read_apic(LVTPC).expect("the page");
+        let written = registers.write_apic(&mut cpus[0], LVTPC, own ^ 1 << 16);
+        assert_eq!(written.err().map(|violation| violation.rule), rule, "{handled}");
+    }
+}
+
 /// A client on a model whose general counters are enabled as reset enables them.
 fn counting(model: &str) -> Option<Client> {
     let file = driver::file()?;
