@@ -66,6 +66,9 @@ impl service::Host for Hardware {
 impl State {
     /// Asks Windows for the last time for what it did not let go of.
     pub(crate) fn clean_up(&mut self) {
+        // ReleaseHardware comes first and has taken the hardware. Were it not so, timers would go
+        // off in a driver that is unloaded.
+        self.hardware = None;
         self.left = None;
     }
 }
