@@ -99,8 +99,7 @@ impl Backend for Device {
     }
 
     fn others_wrote_registers(&mut self) {
-        let bus = self.machine.engine.bus();
-        bus.registers.renew(&mut bus.cpus);
+        Self::others_wrote_registers(self);
     }
 
     fn surprise_remove(&mut self) -> Result<(), Violation> {

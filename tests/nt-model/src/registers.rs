@@ -327,11 +327,18 @@ impl Registers {
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
-    /// All registers were lost in sleep, or someone else has written some. Their state now is what the
-    /// driver finds, and a counter is the driver's again only once it has written it.
+    /// All registers were lost in sleep, or someone else has written some meanwhile. Their state now is
+    /// what the driver finds, and a counter is the driver's again only once it has written it.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             *watched = Watched::new(cpu);
+        }
+    }
+
+    /// Someone else has written registers while the device works: that is what the driver must leave, but for its own bits.
+    pub fn others_wrote(&mut self, cpus: &mut [Cpu]) {
+        for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
+            watched.others_wrote(cpu);
         }
     }
 
@@ -380,6 +387,16 @@ impl Watched {
         let all: Vec<(Role, u32, u32)> = rows(cpu).flat_map(numbered).collect();
         let value = |(role, number, msr)| Some((role, number, msr, read(cpu, msr)?));
         Self { ours: 0, branches: false, before: all.into_iter().filter_map(value).collect() }
+    }
+
+    fn others_wrote(&mut self, cpu: &mut Cpu) {
+        let found = |&(role, number, msr, before): &(Role, u32, u32, u64)| {
+            let (ours, _) = self.end_of(role, number, before);
+            let now = read(cpu, msr).unwrap_or(before);
+            (role, number, msr, before & ours | now & !ours)
+        };
+        self.before = self.before.iter().map(found).collect();
+        self.branches = false;
     }
 
     fn check(&self, cpu: &mut Cpu) -> Result<(), (Rule, String)> {

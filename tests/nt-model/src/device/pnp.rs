@@ -338,6 +338,16 @@ impl Device {
         Ok(())
     }
 
+    /// Someone else has written registers; while the device is asleep, none is the driver's.
+    pub fn others_wrote_registers(&mut self) {
+        let bus = self.machine.engine.bus();
+        if self.stage == Stage::Asleep {
+            bus.registers.renew(&mut bus.cpus);
+        } else {
+            bus.registers.others_wrote(&mut bus.cpus);
+        }
+    }
+
     /// A processor is added to the running machine.
     pub fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Violation> {
         for cpu in self.machine.new_processors(std::slice::from_ref(leaves)) {
