@@ -30,6 +30,7 @@ scenarios![
     somebody_elses_recording_is_left_alone,
     a_recording_that_somebody_changes_ends_the_session,
     a_recording_whose_freeze_is_cleared_is_ended_whole,
+    what_somebody_sets_behind_the_last_interrupt_stays,
     records_go_on_after_an_interrupt_that_was_lost,
     transactions_are_told_where_the_records_have_them,
     a_record_between_two_kernel_addresses_is_hidden_too,
@@ -603,6 +604,32 @@ fn a_recording_whose_freeze_is_cleared_is_ended_whole<B: Backend>() {
         assert_eq!(ended, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
         assert_eq!(registers(&mut bench.machine), found, "{}", recorder.name);
         bench.machine.start();
+    }
+}
+
+/// Somebody takes over when the session has no more interrupts to see it by: with a filter of theirs,
+/// or with recording off.
+fn what_somebody_sets_behind_the_last_interrupt_stays<B: Backend>() {
+    for recorder in recorders() {
+        let (switch, enable) = switch(&recorder);
+        let (filter, theirs) = match recorder.records {
+            BranchRecords::Architectural => (0x14CE, 0x0001_0007),
+            BranchRecords::AmdV2 => (0xC000_010E, 0x55),
+            _ => (0x1C8, 0x1AA),
+        };
+        for (msr, cleared, set) in [(filter, u64::MAX, theirs), (switch, enable, 0)] {
+            let mut bench = Bench::<B>::filtered(on(&recorder.leaves), 8, Configure::TO_USER);
+            bench.take((1..=20).map(taken));
+            bench.overflow();
+            for (msr, cleared, set) in [(IA32_DEBUGCTL, 1 << 11, 0), (msr, cleared, set)] {
+                let value = bench.read(msr) & !cleared | set;
+                bench.machine.client.write(0, msr, value);
+            }
+            bench.machine.client.model.others_wrote_registers();
+            let left = registers(&mut bench.machine);
+            bench.machine.stop();
+            assert_eq!(registers(&mut bench.machine), left, "{}: {msr:#x}", recorder.name);
+        }
     }
 }
 

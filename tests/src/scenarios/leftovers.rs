@@ -16,6 +16,7 @@ scenarios![
     a_client_that_vanishes_leaves_nothing_on,
     a_client_may_vanish_asleep,
     what_others_have_set_stays_as_it_is,
+    what_others_turn_off_meanwhile_stays_off,
     the_local_apics_entry_stays_the_hals,
     the_local_apics_entry_stays_the_hals_in_x2apic_mode_too,
     raw_counters_are_off_after_their_client_too,
@@ -239,6 +240,32 @@ fn what_others_have_set_stays_as_it_is<B: Backend>() {
             look(&mut client, "after a snapshot");
             client.granted(session::STOP, number);
             look(&mut client, "afterwards");
+            client.end();
+        }
+    }
+}
+
+/// Counters that somebody else has on in a global control when START comes, and those that are left
+/// on when that owner turns some off during the session.
+const TURNED_OFF: &[(&str, u32, u64, u64)] = &[
+    ("skylake", GLOBAL_CTRL, 0xC, 0),
+    ("zen4", AMD_GLOBAL_CTL, 0x20, 0),
+    // Here a freeze clears the whole register: with one bit left, there was none.
+    ("haswell", GLOBAL_CTRL, 0xC, 0x8),
+];
+
+fn what_others_turn_off_meanwhile_stays_off<B: Backend>() {
+    for &(model, msr, found, left) in TURNED_OFF {
+        for flags in [0, session::SAMPLE] {
+            let mut client = RawClient::<B>::new(model, 1);
+            client.write(0, msr, found);
+            let number = client.run(spec(TOTAL_ISSUES), flags);
+            let running = client.read(0, msr);
+            client.write(0, msr, running & !found | left);
+            client.model.others_wrote_registers();
+            client.work("instructions=500000,cycles=600000");
+            client.granted(session::STOP, number);
+            assert_eq!(client.read(0, msr) & found, left, "{model}, flags {flags}");
             client.end();
         }
     }

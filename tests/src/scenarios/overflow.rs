@@ -16,6 +16,7 @@ scenarios![
     an_interrupt_without_an_overflow_is_told_and_nothing_else,
     an_interrupt_without_an_overflow_is_held_to_the_budget_too,
     a_session_does_not_pay_for_the_one_before,
+    the_time_of_the_handler_is_not_the_programs,
     an_interrupt_after_the_counters_were_stopped_starts_none,
     an_interrupt_where_nothing_of_ours_runs_changes_no_select,
     an_interrupt_without_an_overflow_clears_the_bits_of_our_counters,
@@ -95,6 +96,17 @@ fn a_session_does_not_pay_for_the_one_before<B: Backend>() {
         assert_eq!((statistics.throttled, statistics.handler_ticks), (0, 600_000));
         machine.stop();
     }
+}
+
+fn the_time_of_the_handler_is_not_the_programs<B: Backend>() {
+    let mut machine = Stepped::<B>::new("zen4", 1);
+    machine.run(SAMPLE, &[sampled(TOTAL_ISSUES)]);
+    let before = machine.snapshot()[0];
+    machine.pass(1_000_000);
+    slow_interrupt(&mut machine, 600_000);
+    let after = machine.snapshot()[0];
+    assert_eq!(after.enabled - before.enabled, 1_000_000);
+    assert_eq!(after.running - before.running, 1_000_000);
 }
 
 /// An interrupt that was already on its way when the counters were stopped.

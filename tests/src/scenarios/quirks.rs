@@ -16,6 +16,7 @@ scenarios![
     a_general_counter_found_on_is_told_and_taken,
     start_proves_that_counters_count_and_interrupts_come,
     frozen_counters_are_not_dead,
+    a_freeze_that_was_left_ends_with_start,
     a_storm_is_met_by_the_proof,
     fixed_counters_are_enough,
     without_any_counter_no_source_is_supported,
@@ -301,6 +302,19 @@ fn frozen_counters_are_not_dead<B: Backend>() {
         let refused = start(&mut connection, true);
         assert_eq!(refused, Some(ErrorCode::InterruptsDead), "{model}");
         assert_eq!(read(&mut connection, status), Some(0), "{model}");
+    }
+}
+
+/// Nothing would count before: also a session that only counts ends it.
+fn a_freeze_that_was_left_ends_with_start<B: Backend>() {
+    const CTR_FRZ: u64 = 1 << 59;
+    for (model, status) in [("skylake", GLOBAL_STATUS), ("zen4", PERF_CNTR_GLOBAL_STATUS)] {
+        for sample in [false, true] {
+            let mut connection = open::<B>(model, "");
+            connection.transport().0.processor(0).show_status(CTR_FRZ);
+            assert_eq!(start(&mut connection, sample), None, "{model}, {sample}");
+            assert_eq!(read(&mut connection, status), Some(0), "{model}, {sample}");
+        }
     }
 }
 

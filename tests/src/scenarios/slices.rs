@@ -22,6 +22,7 @@ scenarios![
     sums_of_squares_have_128_bits,
     an_overflow_at_the_end_of_a_slice_is_told_and_the_next_slice_begins,
     no_slice_begins_after_the_end,
+    no_slice_begins_frozen,
 ];
 
 const TIME: u32 = 0x00;
@@ -236,4 +237,22 @@ fn no_slice_begins_after_the_end<B: Backend>() {
     machine.retire(0, &both(20_000));
     assert!(!machine.take_interrupt(0), "nothing counts");
     assert_eq!(machine.ended_by(), Some(ErrorCode::BranchesChanged));
+}
+
+/// An overflow has frozen the counters, and its interrupt was lost.
+fn no_slice_begins_frozen<B: Backend>() {
+    const GLOBAL_STATUS: u32 = 0x38E;
+    const CTR_FRZ: u64 = 1 << 59;
+    let skylake = models::find("skylake").expect("a model").processors()[0].clone();
+    let frozen = skylake.with_quirks(Quirks::parse("frozen").expect("one"));
+    let mut machine = Stepped::<B>::of(&[frozen]);
+    let specs = TWO_SLICES.map(|source| every(100_000, source));
+    machine.configure(SAMPLE, &specs[..6], 40_000);
+    machine.processor(0).set_timestamp(1_000_000);
+    machine.start();
+    let processor = machine.processor(0);
+    processor.show_status(CTR_FRZ);
+    processor.set_timestamp(5_000_000);
+    machine.tick();
+    assert_eq!(machine.processor(0).rdmsr(GLOBAL_STATUS), Ok(0));
 }
