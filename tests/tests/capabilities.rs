@@ -132,6 +132,9 @@ fn architectural() -> Vec<Case> {
         let name = format!("IA32_PERF_CAPABILITIES {capabilities:#x}");
         case(name, pdcm.clone().msr(0x345, capabilities));
     }
+    // SDM vol. 4, IA32_DEBUGCTL: FREEZE_PERFMON_ON_PMI is there with PDCM.
+    let version_4 = intel(4, 4, 48).flip(1, [0, 0, 1 << 15, 0]).msr(0x345, 0);
+    case("version 4, PDCM".to_owned(), version_4);
     cases
 }
 
@@ -248,7 +251,8 @@ fn described(capabilities: &Capabilities) -> Vec<String> {
             "global: control {:#x}, status {:#x}, acknowledge {:#x}",
             global.control, global.status, global.acknowledge
         ),
-        format!("conditions: {:#x}, freeze {:#x}", global.conditions, global.freeze),
+        format!("conditions: {:#x}", global.conditions),
+        format!("freeze: {:#x}, requested by MSR {:#x}", global.freeze, global.freeze_control),
         format!("events: {:#x}, bits of selects {:#x}", c.events, c.select_bits),
         format!("core type: {:#x}, native model {:#x}", c.core_type, c.native_model),
         format!("shares its core: {}", c.shares_core),

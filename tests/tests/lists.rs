@@ -92,6 +92,9 @@ fn a_list_is_whole_in_parts_of_any_length() {
         let parts = in_parts::<Processor>(&mut wire, machine::PROCESSORS, part);
         assert_eq!(parts, processors[size_of::<Page>()..], "{part}");
     }
+    let end = wire.send_with_room(machine::PROCESSORS, &from(12, 0), size_of::<Page>());
+    let end: Page = end.done();
+    assert_eq!((end.count, end.total), (0, 12));
     let beyond = wire.send(machine::PROCESSORS, &from(13, 0)).refusal();
     assert_eq!(beyond, Some((ErrorCode::ProcessorUnknown, 13, 12)));
 }
@@ -134,6 +137,12 @@ fn processors_that_differ_are_of_different_kinds() {
         };
         assert_eq!(told, expected, "{index}");
     }
+}
+
+/// AnyThread is bit 21 of a select.
+#[test]
+fn a_processor_tells_the_optional_bits_of_its_selects_from_bit_16_on() {
+    assert_eq!(processors(&mut Wire::new("skylake", 1))[0].select_bits, 1 << (21 - 16));
 }
 
 fn ranges(ranges: &[std::ops::RangeInclusive<u32>]) -> BTreeSet<u32> {

@@ -146,6 +146,34 @@ fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
     assert_eq!(errors(&places[9..]), [unused; 9], "never placed there");
 }
 
+/// Fixed counter 3 is on processors 0 to 3 alone.
+#[test]
+fn a_group_with_a_source_that_one_kind_does_not_count_is_refused_there() {
+    let group = [TOTAL_ISSUES, FIXED + 3].map(|source| Spec { group: 1, ..spec(source) });
+    let mut wire = Wire::new("hybrid", 12);
+    let refusal = planned(&mut wire, &configuration(0), &group).err();
+    assert_eq!(refusal, Some((ErrorCode::DoesNotFit, FIXED + 3, 4)));
+    let mut on_performance = configuration(0);
+    on_performance.processors[0] = 0b1111;
+    assert!(planned(&mut wire, &on_performance, &group).is_ok());
+}
+
+#[test]
+fn each_kind_may_have_its_own_source_of_the_same_select() {
+    let of = |cpu_types| Spec { cpu_types, ..Spec::of_raw(0xC4) };
+    let mut wire = Wire::new("hybrid", 12);
+    assert!(planned(&mut wire, &configuration(0), &[of(0b01), of(0b10)]).is_ok());
+    let twice = planned(&mut wire, &configuration(0), &[of(0b11), of(0b10)]).err();
+    assert_eq!(twice, Some((ErrorCode::SourceDuplicate, RAW, 0)));
+}
+
+#[test]
+fn as_many_sources_as_there_may_be_are_planned() {
+    let mut wire = Wire::new("skylake", 1);
+    let (plan, _) = planned(&mut wire, &configuration(0), &raw_specs(256)).expect("a plan");
+    assert_eq!(plan.sources, 256);
+}
+
 /// P6's ProfileAlignmentFixup counts references, not fixups (data/mapping.csv).
 #[test]
 fn plan_and_query_take_approximate_sources_where_asked_to() {
