@@ -14,15 +14,13 @@ use zerocopy::FromZeros;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
 pub(crate) enum CountedBy {
-    /// The session has no such source.
+    /// By nothing: the session has no such source, or this CPU type does not count it.
     #[default]
     None = 0,
     /// On a counter.
     Counter = 1,
     /// By a timer, on no counter.
     Timer = 2,
-    /// This CPU type does not count it.
-    Refused = 3,
 }
 
 /// One counter's work in one slice.
@@ -113,7 +111,7 @@ impl CounterConfig {
 
     /// The configuration of a source that this CPU type does not count, and why.
     pub(crate) fn refused(error: ErrorCode) -> Self {
-        Self { counted_by: CountedBy::Refused, error: error as u16, ..Self::new_zeroed() }
+        Self { error: error as u16, ..Self::new_zeroed() }
     }
 
     /// The configuration of a source that a timer counts.

@@ -110,7 +110,7 @@ fn without_fixed(constraints: &Constraints<'_>, event: Event) -> Event {
         Some(&twin) if !there => {
             Event { select: Select::EventSelect(twin), general: ANY, fixed: NO_COUNTER }
         }
-        _ => Event { general: NO_COUNTER, fixed: 1 << (index % 32), ..event },
+        _ => Event { fixed: 1 << (index % 32), ..event },
     }
 }
 

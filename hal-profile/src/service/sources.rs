@@ -172,8 +172,6 @@ fn placement(slot: &CounterConfig) -> Placement {
             error: 0,
         },
         CountedBy::Timer => Placement { slice: 0, counter: Placement::TIMER, error: 0 },
-        CountedBy::None | CountedBy::Refused => {
-            Placement { slice: 0, counter: 0, error: slot.error.into() }
-        }
+        CountedBy::None => Placement { slice: 0, counter: 0, error: slot.error.into() },
     }
 }
