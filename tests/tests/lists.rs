@@ -20,6 +20,7 @@ use zerocopy::{FromBytes, FromZeros};
 const TIME: u32 = 0;
 const TOTAL_ISSUES: u32 = 2;
 const BRANCH_INSTRUCTIONS: u32 = 6;
+const TOTAL_CYCLES: u32 = 0x13;
 /// halprof's own sources of fixed counters.
 const FIXED: u32 = 0x8000_0100;
 const LOCAL_APIC: u32 = 0xFFFF_0000;
@@ -254,6 +255,14 @@ fn a_source_tells_what_it_can() {
     let pentium = one(&sources(&mut Wire::new("pentium", 1), 0), TOTAL_ISSUES);
     assert_eq!(pentium.flags, S | Source::HAS_SELECT);
     assert!(pentium.note.contains("raise no interrupt"));
+    // ES in bits 5:0, CC bit 2 in bit 8 (data/mapping.csv).
+    let cycles = one(&sources(&mut Wire::new("pentium-mmx", 1), 0), TOTAL_CYCLES);
+    assert_eq!(cycles.select, 0x130);
+    // P6's ProfileAlignmentFixup counts references, not fixups (data/mapping.csv).
+    for (flags, supported) in [(0, 0), (source::APPROXIMATE, S)] {
+        let fixups = one(&sources(&mut Wire::new("pentium3", 1), flags), 1);
+        assert_eq!(fixups.flags & S, supported, "{flags}");
+    }
     let time = one(&sources(&mut Wire::new("skylake", 1), 0), TIME);
     let limits = [time.min_interval, time.default_interval, time.max_interval];
     assert_eq!(limits, [1221, 10_000, 1_000_000]);

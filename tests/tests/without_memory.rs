@@ -4,7 +4,7 @@ use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{Wire, leaves, plain};
 use shared_types::ErrorCode;
 use shared_types::request::machine::{From, Page};
-use shared_types::request::rdpmc::ALLOW;
+use shared_types::request::rdpmc::{ALLOW, Rdpmc, STATUS};
 use shared_types::request::session::{self, EVENTS, SAMPLE, START, STOP, THREADS};
 use shared_types::request::source::{self, Source};
 use sim::machine::Model;
@@ -58,6 +58,8 @@ fn an_added_processor_without_memory_ends_counting_by_thread() {
         assert_eq!((error, processor), (ErrorCode::NoMemory, 2), "{request:?}");
         assert_ne!(bytes, 0);
     }
+    let status: Rdpmc = wire.send(STATUS, &plain(0)).done();
+    assert_eq!(status.processors, 3, "the one without memory too");
     assert_eq!(wire.model.faults(), []);
 }
 

@@ -169,6 +169,7 @@ impl<H: Host> Service<H> {
         let (process, program) = (session.process(), &session.program);
         may_count_by_thread(&self.cpu_types, self.missing, program)?;
         let mut reserved = Reserved::new(&mut self.processors, program)?;
+        // First, so that the rings of two runs are never allocated at once.
         if self.results_of == Some(slot) {
             reserved.processors.return_rings();
             (self.results_of, self.ring_bytes) = (None, 0);
