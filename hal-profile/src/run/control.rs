@@ -133,6 +133,7 @@ impl<M: Machine> Local<'_, M> {
             return true;
         }
         if self.program.settings.samples {
+            // Among them a freeze that a lost interrupt has left, in which nothing would count.
             let conditions = self.state.capabilities.global.conditions;
             self.acknowledge_shown(conditions);
         }
@@ -346,10 +347,6 @@ impl<M: Machine> Local<'_, M> {
         state.active.set(configs);
         let active = &state.active;
         if !active.get().is_empty() {
-            if state.saved.freeze != 0 {
-                // One that a lost interrupt has left would keep the counters from counting.
-                pmu::acknowledge_shown(self.machine, &state.capabilities, state.saved.freeze);
-            }
             pmu::enable_monitoring(self.machine, &state.capabilities, active);
         }
         // After the start and before the stop: the counters ran at least as long as is claimed.
