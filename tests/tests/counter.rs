@@ -10,6 +10,15 @@ use sim::cpu::Cpu;
 use sim::cpu::topology::processors;
 
 #[test]
+fn of_each_kind_there_may_be_32_counters() {
+    for index in 0..=255 {
+        for counter in [Counter::general(index), Counter::fixed(index)] {
+            assert_eq!(counter.map(Counter::index), (index < 32).then_some(index));
+        }
+    }
+}
+
+#[test]
 fn widths_are_32_to_63() {
     for bits in 0..=255 {
         let width = CounterWidth::new(bits);

@@ -156,6 +156,14 @@ fn a_group_with_a_source_that_one_kind_does_not_count_is_refused_there() {
     let mut on_performance = configuration(0);
     on_performance.processors[0] = 0b1111;
     assert!(planned(&mut wire, &on_performance, &group).is_ok());
+    // It hinders no group that it is not in; nor does one that only the other kind is to count.
+    let [first, fixed] = [TOTAL_ISSUES, FIXED + 3].map(spec);
+    let others = [0, 0b01].map(|cpu_types| Spec { cpu_types, ..Spec::of_raw(0xC5) });
+    for second in others {
+        let group = [first, second].map(|spec| Spec { group: 1, ..spec });
+        let planned = planned(&mut wire, &configuration(0), &[group[0], group[1], fixed]);
+        assert!(planned.is_ok(), "{second:?}");
+    }
 }
 
 #[test]
