@@ -228,13 +228,13 @@ fn what_does_not_fit_the_ring_is_told<B: Backend>() {
         let mut connection = machine::<B>(model, 1);
         let specs = specs(&mut connection, "TotalIssues:10007");
         let session = Session::open(&mut connection, true, false).expect("a session");
-        let text = "instructions=600000000,cycles=900000000";
+        let text = "instructions=340000000,cycles=510000000";
         let sampled = sample_in(session, specs, &workload(text), u64::MAX);
         let statistics = &sampled.statistics;
-        assert_eq!(statistics.generated, 600_000_000 / 10_007, "{model}");
+        assert_eq!(statistics.generated, 340_000_000 / 10_007, "{model}");
         assert!(statistics.lost[LossCause::RingFull as usize] > 0, "{model}");
         assert_eq!(sampled.samples.len() as u64, statistics.stored, "{model}");
-        assert_eq!(sampled.counts[0][0].counted, 600_000_000, "{model}");
+        assert_eq!(sampled.counts[0][0].counted, 340_000_000, "{model}");
         accounts_for_all(&sampled);
     }
 }
@@ -268,10 +268,10 @@ fn a_period_within_the_budget_is_never_lengthened<B: Backend>() {
     for (period, throttled) in [(13_900, true), (14_100, false), (65_536, false)] {
         let mut connection = machine::<B>("skylake", 1);
         let specs = specs(&mut connection, &format!("TotalCycles:{period}"));
-        let sampled = sample(&mut connection, specs, &workload("cycles=1000000000"));
+        let sampled = sample(&mut connection, specs, &workload("cycles=200000000"));
         assert_eq!(sampled.statistics.throttled > 0, throttled, "{period}");
         if !throttled {
-            assert_eq!(sampled.statistics.generated, 1_000_000_000 / period);
+            assert_eq!(sampled.statistics.generated, 200_000_000 / period);
             assert_eq!(sampled.statistics.lost, [0; 4], "{period}");
             assert_eq!(sampled.statistics.longest_period, period);
         }
