@@ -9,7 +9,7 @@ use xshell::Shell;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How long each fuzz target runs, in seconds.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 2)]
     fuzz_seconds: u32,
     /// Modelled machines to run the driver on, each with 50 sequences of client and system actions.
     #[arg(long, default_value_t = 30)]
