@@ -170,6 +170,8 @@ pub(crate) struct Aggregator {
     pub(crate) span: Option<(u64, u64)>,
     /// Samples with an address, by source.
     pub(crate) addressed: FxHashMap<u16, u64>,
+    /// Whether any sample had a stack.
+    stacks: bool,
     all: Vec<(GroupBy, TotalsByKey)>,
 }
 
@@ -184,7 +186,7 @@ impl Aggregator {
                 all.push((group_by, TotalsByKey::default()));
             }
         }
-        Self { span: None, addressed: FxHashMap::default(), all }
+        Self { span: None, addressed: FxHashMap::default(), stacks: false, all }
     }
 
     /// The time between the first and the last counted sample.
@@ -200,7 +202,8 @@ impl Aggregator {
         samples: &(impl Iterator<Item = (&'a Sample, StackId)> + Clone),
     ) {
         let (mut first, mut last) = self.span.unwrap_or((u64::MAX, 0));
-        for (sample, _) in samples.clone() {
+        for (sample, stack) in samples.clone() {
+            self.stacks |= !stack.is_none();
             if sample.mode != Mode::Unknown as u8 {
                 *self.addressed.entry(sample.source).or_default() += 1;
             }
@@ -221,7 +224,9 @@ impl Aggregator {
         let Some((finer, sums)) = self.all.iter().find(|(other, _)| other.has(group_by)) else {
             return;
         };
-        if *finer == group_by {
+        // Without stacks, what tells them apart has the same groups, and they need no second map.
+        let same = GroupBy { stack: group_by.stack || finer.stack && !self.stacks, ..group_by };
+        if *finer == same {
             for (&entry, &sum) in sums {
                 visit(entry, sum);
             }
