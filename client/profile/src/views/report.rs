@@ -26,6 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use share::Share;
 use shared_types::Sample;
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -127,26 +128,37 @@ pub struct SourceSection {
 }
 
 impl SourceSection {
-    /// The rows that a query keeps, in its order; equal ones are sorted by name.
-    fn of_query(
+    /// The rows that a query keeps, in its order; equal ones are sorted by name. `values` is asked only
+    /// for rows that may be kept: there can be as many as addresses.
+    fn of_query<K>(
         source: Option<Arc<str>>,
-        rows: impl Iterator<Item = (Vec<Value>, RowTotals)>,
+        mixed: bool,
+        rows: &FxHashMap<K, RowTotals>,
+        values: impl Fn(&K) -> Vec<Value>,
         query: &Query,
     ) -> Self {
-        let rows = rows.map(|(values, totals)| GroupTotals::new(values, totals.own, totals.total));
-        let mut rows: Vec<GroupTotals> = rows.collect();
-        rows.sort_unstable_by(|a, b| {
-            let by_totals = b.order(query.sort).cmp(&a.order(query.sort));
-            by_totals.then_with(|| a.values.cmp(&b.values))
+        let limit = query.rows.unwrap_or(usize::MAX);
+        let order = |row: &RowTotals| Reverse(row.order(query.sort));
+        let mut kept: Vec<(&K, &RowTotals)> = rows.iter().collect();
+        let mut smaller = Vec::new();
+        if (1..kept.len()).contains(&limit) {
+            let (_, &mut (_, last), _) =
+                kept.select_nth_unstable_by_key(limit - 1, |(_, row)| order(row));
+            (kept, smaller) = kept.into_iter().partition(|(_, row)| order(row) <= order(last));
+        }
+        let named = kept.into_iter().map(|(key, row)| (values(key), row));
+        let mut named: Vec<(Vec<Value>, &RowTotals)> = named.collect();
+        named.sort_unstable_by(|(a, of_a), (b, of_b)| {
+            order(of_a).cmp(&order(of_b)).then_with(|| a.cmp(b))
         });
-        let all = sum(&rows);
-        let source_of = |row: &GroupTotals| {
-            let is_source = |value: &&Value| matches!(value, Value::Source(_));
-            row.values.iter().find(is_source).cloned()
-        };
-        let mixed = differ(rows.iter().map(source_of));
-        let omitted = rows.split_off(query.rows.unwrap_or(usize::MAX).min(rows.len()));
-        Self::new(source, mixed, (all, rows, (omitted.len(), sum(&omitted))))
+        let equal = named.split_off(limit.min(named.len()));
+        let more = smaller.len() + equal.len();
+        let smaller = smaller.into_iter().map(|(_, row)| row);
+        let omitted = sum(smaller.chain(equal.into_iter().map(|(_, row)| row)));
+        let (all, more) = (sum(rows.values()), (more, omitted));
+        let rows = named.into_iter();
+        let rows = rows.map(|(values, row)| GroupTotals::new(values, row.own, row.total));
+        Self::new(source, mixed, (all, rows.collect(), more))
     }
 
     /// The rows with the share of each, unless they are of several sources: `mixed`.
@@ -219,30 +231,28 @@ impl RowTotals {
             self.total = Some(self.total.unwrap_or(0).saturating_add(more));
         }
     }
-}
 
-impl GroupTotals {
     /// What `sort` compares first and second; the largest row comes first.
     fn order(&self, sort: Sort) -> (u64, u64) {
-        let Totals { samples, events, .. } = self.totals;
+        let Totals { samples, events, .. } = self.own;
         match sort {
-            Sort::Total => (self.with_callees.map_or(events, |both| both.total), events),
+            Sort::Total => (self.total.unwrap_or(events), events),
             Sort::Samples => (samples, events),
             Sort::Events => (events, samples),
             Sort::Name => (0, 0),
         }
     }
+}
 
+impl GroupTotals {
     fn sums(&self) -> RowTotals {
         RowTotals { own: self.totals, total: self.with_callees.map(|both| both.total) }
     }
 }
 
-fn sum(rows: &[GroupTotals]) -> Totals {
+fn sum<'a>(rows: impl Iterator<Item = &'a RowTotals>) -> Totals {
     let mut sum = Totals::default();
-    for row in rows {
-        sum.add(row.totals);
-    }
+    rows.for_each(|row| sum.add(row.own));
     sum
 }
 
@@ -291,14 +301,14 @@ impl Report {
             keys.extend(CallTree::KEYS);
         }
         let aggregate = Aggregate::new(recording, aggregator, &query.filter, &keys, symbols)?;
-        let builder = ReportBuilder { aggregate: &aggregate, query };
+        let sources = aggregate.sources(base);
+        let builder = ReportBuilder { aggregate: &aggregate, sources: &sources, query };
         let tables = query.tables.iter().map(|by| builder.table(by, base.with(by))).collect();
         let call_trees = if query.call_tree {
             builder.call_trees(base.with(&CallTree::KEYS))
         } else {
             Vec::new()
         };
-        let sources = aggregate.sources(base);
         let mut total = Totals::default();
         for source in &sources {
             total.add(source.totals);
@@ -311,18 +321,44 @@ impl Report {
 /// Makes tables of an aggregate.
 struct ReportBuilder<'a> {
     aggregate: &'a Aggregate,
+    sources: &'a [SourceTotals],
     query: &'a Query,
 }
 
 impl ReportBuilder<'_> {
     fn table(&self, by: &[Key], group_by: GroupBy) -> Table {
-        let mixed = by.contains(&Key::Source);
+        let section = |source: Option<u16>| {
+            let rows = self.rows(by, group_by, source);
+            let at = by.iter().position(|&key| key == Key::Source);
+            let mixed = at.is_some_and(|at| differ(rows.keys().map(|row| row.get(at))));
+            let source = source.map(|source| self.aggregate.filter.source(source));
+            let values = |numbers: &Numbers| self.values(by, numbers);
+            (!rows.is_empty())
+                .then(|| SourceSection::of_query(source, mixed, &rows, values, self.query))
+        };
+        // One source after the other, so that the rows of one are in memory.
+        let sections = if by.contains(&Key::Source) {
+            section(None).into_iter().collect()
+        } else {
+            self.sources.iter().filter_map(|source| section(Some(source.index))).collect()
+        };
+        Table { by: by.to_vec(), sections }
+    }
+
+    /// The rows of one source, or of all.
+    fn rows(
+        &self,
+        by: &[Key],
+        group_by: GroupBy,
+        source: Option<u16>,
+    ) -> FxHashMap<Numbers, RowTotals> {
         let with_totals = has_totals(by) && !self.aggregate.recording.stacks.is_empty();
-        let mut sections: FxHashMap<u16, FxHashMap<Numbers, RowTotals>> = FxHashMap::default();
+        let mut rows: FxHashMap<Numbers, RowTotals> = FxHashMap::default();
         let mut counted = FxHashSet::default();
         self.aggregate.each(group_by, |entry, totals| {
-            let section = if mixed { 0 } else { entry.source };
-            let rows = sections.entry(section).or_default();
+            if source.is_some_and(|source| source != entry.source) {
+                return;
+            }
             let mut callers = entry.callers(&self.aggregate.recording.stacks);
             let (location, mut caller) = (entry.location(), callers.next());
             let numbers = self.numbers(by, entry, location, caller);
@@ -345,15 +381,7 @@ impl ReportBuilder<'_> {
                 }
             }
         });
-        let mut sections: Vec<_> = sections.into_iter().collect();
-        sections.sort_unstable_by_key(|&(source, _)| source);
-        let sections = sections.into_iter().map(|(source, rows)| {
-            let source = (!mixed).then(|| self.aggregate.filter.source(source));
-            let rows = rows.into_iter();
-            let rows = rows.map(|(numbers, totals)| (self.values(by, numbers), totals));
-            SourceSection::of_query(source, rows, self.query)
-        });
-        Table { by: by.to_vec(), sections: sections.collect() }
+        rows
     }
 
     /// The row of a sample's frame at `location`.
@@ -401,8 +429,8 @@ impl ReportBuilder<'_> {
         }
     }
 
-    fn values(&self, by: &[Key], numbers: Numbers) -> Vec<Value> {
-        let values = by.iter().zip(numbers).filter_map(|(&key, number)| match key {
+    fn values(&self, by: &[Key], numbers: &Numbers) -> Vec<Value> {
+        let values = by.iter().zip(*numbers).filter_map(|(&key, number)| match key {
             Key::Machine => Some(Value::Machine(self.aggregate.recording.machine_name())),
             Key::Source => Some(Value::Source(self.aggregate.filter.source(number as u16))),
             Key::Process => Some(self.process(number)),

@@ -1,7 +1,7 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Totals, Value};
+use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Totals, Value, differ};
 use crate::aggregate::source_totals::merge;
 use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
@@ -98,11 +98,12 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
             rows.entry(row.values.clone()).or_default().add(row.sums());
         }
     }
-    let sections = sections.into_iter();
-    let sections = sections
-        .map(|(source, rows)| SourceSection::of_query(source, rows.into_iter(), query))
-        .collect();
-    Some(Table { by, sections })
+    let sections = sections.into_iter().map(|(source, rows)| {
+        let is_source = |value: &&Value| matches!(value, Value::Source(_));
+        let mixed = differ(rows.keys().map(|values| values.iter().find(is_source)));
+        SourceSection::of_query(source, mixed, &rows, Vec::clone, query)
+    });
+    Some(Table { by, sections: sections.collect() })
 }
 
 impl Recording {
