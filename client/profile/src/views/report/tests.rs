@@ -345,13 +345,24 @@ fn time_begins_with_the_first_sample_whichever_stands_first() {
     }
 }
 
+/// Rows of equal totals are cut by name, as if all had been sorted.
 #[test]
 fn rows_that_are_left_out_are_told() {
     let (_folder, path) = recorded(&some());
-    let report = report(&path, &Query { rows: Some(2), ..by(&[Key::Module]) });
-    let section = &report.tables[0].sections[0];
-    assert_eq!((section.rows.len(), section.more.0, section.more.1.samples), (2, 3, 3));
-    assert_eq!(section.all.samples, 7);
+    let section = |rows| {
+        let report = report(&path, &Query { rows, ..by(&[Key::Module]) });
+        report.tables[0].sections[0].clone()
+    };
+    let whole = section(None);
+    assert_eq!((whole.rows.len(), whole.all.samples), (5, 7));
+    for limit in 0..=6 {
+        let section = section(Some(limit));
+        let (kept, omitted) = whole.rows.split_at(limit.min(5));
+        assert_eq!(section.rows, kept, "{limit}");
+        let samples = omitted.iter().map(|row| row.totals.samples).sum();
+        assert_eq!((section.more.0, section.more.1.samples), (omitted.len(), samples), "{limit}");
+        assert_eq!(section.all, whole.all, "{limit}");
+    }
 }
 
 #[test]
