@@ -30,7 +30,7 @@ scenarios![
     somebody_elses_recording_is_left_alone,
     a_recording_that_somebody_changes_ends_the_session,
     a_recording_whose_freeze_is_cleared_is_ended_whole,
-    what_somebody_sets_behind_the_last_interrupt_stays,
+    what_somebody_sets_after_the_last_interrupt_stays,
     records_go_on_after_an_interrupt_that_was_lost,
     transactions_are_told_where_the_records_have_them,
     a_record_between_two_kernel_addresses_is_hidden_too,
@@ -609,7 +609,7 @@ fn a_recording_whose_freeze_is_cleared_is_ended_whole<B: Backend>() {
 
 /// Somebody takes over when the session has no more interrupts to see it by: with a filter of theirs,
 /// or with recording off.
-fn what_somebody_sets_behind_the_last_interrupt_stays<B: Backend>() {
+fn what_somebody_sets_after_the_last_interrupt_stays<B: Backend>() {
     for recorder in recorders() {
         let (switch, enable) = switch(&recorder);
         let (filter, theirs) = match recorder.records {
