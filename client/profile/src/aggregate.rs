@@ -62,8 +62,14 @@ impl Aggregate {
     }
 
     /// Passes each group that the filter accepts to `visit`, with events scaled to the whole time.
-    pub(crate) fn each(&self, group_by: GroupBy, mut visit: impl FnMut(GroupKey, Totals)) {
-        self.aggregator.each(group_by, |group, totals| {
+    /// `source`: those of this one alone.
+    pub(crate) fn each(
+        &self,
+        group_by: GroupBy,
+        source: Option<u16>,
+        mut visit: impl FnMut(GroupKey, Totals),
+    ) {
+        self.aggregator.each(group_by, source, |group, totals| {
             let GroupKey { source, process, processor, .. } = group;
             if self.filter.passes(source, process, processor)
                 && (!self.filter.needs_code() || self.locations.passes(group.location()))
@@ -79,7 +85,7 @@ impl Aggregate {
         for index in self.filter.sources().filter(|&index| self.filter.passes_source(index)) {
             totals.insert(index, Totals::default());
         }
-        self.each(group_by, |group, some| totals.entry(group.source).or_default().add(some));
+        self.each(group_by, None, |group, some| totals.entry(group.source).or_default().add(some));
         let sources = totals.into_iter().map(|(index, totals)| SourceTotals {
             totals,
             addressed: self.aggregator.addressed.get(&index).copied().unwrap_or(0),

@@ -219,25 +219,31 @@ impl Aggregator {
         }
     }
 
-    /// Passes each group to `visit`, with its totals.
-    pub(crate) fn each(&self, group_by: GroupBy, mut visit: impl FnMut(GroupKey, Totals)) {
+    /// Passes each group of one source, or of all, to `visit`, with its totals.
+    pub(crate) fn each(
+        &self,
+        group_by: GroupBy,
+        source: Option<u16>,
+        mut visit: impl FnMut(GroupKey, Totals),
+    ) {
         let Some((finer, sums)) = self.all.iter().find(|(other, _)| other.has(group_by)) else {
             return;
         };
-        // Without stacks, what tells them apart has the same groups, and they need no second map.
+        let sums = sums.iter().filter(|(key, _)| source.is_none_or(|source| source == key.source));
+        // Where no sample has a stack, grouping by stack too makes no more groups.
         let same = GroupBy { stack: group_by.stack || finer.stack && !self.stacks, ..group_by };
         if *finer == same {
-            for (&entry, &sum) in sums {
-                visit(entry, sum);
+            for (&key, &sum) in sums {
+                visit(key, sum);
             }
             return;
         }
         let mut coarser = TotalsByKey::default();
-        for (entry, &sum) in sums {
-            coarser.entry(entry.only(group_by)).or_default().add(sum);
+        for (key, &sum) in sums {
+            coarser.entry(key.only(group_by)).or_default().add(sum);
         }
-        for (entry, sum) in coarser {
-            visit(entry, sum);
+        for (key, sum) in coarser {
+            visit(key, sum);
         }
     }
 
@@ -273,7 +279,7 @@ mod tests {
 
     fn each(tallies: &Aggregator, group_by: GroupBy) -> Vec<(GroupKey, Totals)> {
         let mut all = Vec::new();
-        tallies.each(group_by, |entry, sum| all.push((entry, sum)));
+        tallies.each(group_by, None, |entry, sum| all.push((entry, sum)));
         all.sort_unstable_by_key(|&(entry, _)| entry);
         all
     }

@@ -31,7 +31,7 @@ impl ByAddress {
         sources.retain(|source| source.totals.samples != 0);
         sources.sort_by_key(|source| Reverse(source.totals.samples));
         let mut all = Vec::new();
-        aggregate.each(group_by, |group, totals| {
+        aggregate.each(group_by, None, |group, totals| {
             let source = sources.iter().position(|source| source.index == group.source);
             all.extend(source.map(|source| (group.location(), source, totals)));
         });

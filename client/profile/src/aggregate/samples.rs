@@ -204,7 +204,7 @@ impl SamplesBuilder {
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
         self.timeline.scale(|track, totals| scaled(track.source, totals));
         let mut entries: Vec<(GroupKey, Totals)> = Vec::new();
-        self.aggregator.each(GROUP_BY, |entry, totals| entries.push((entry, totals)));
+        self.aggregator.each(GROUP_BY, None, |entry, totals| entries.push((entry, totals)));
         entries.sort_unstable_by_key(|&(entry, _)| entry);
         let mut locations: Vec<ThreadLocation> = Vec::new();
         let mut location_totals = Vec::with_capacity(entries.len());

@@ -128,8 +128,8 @@ pub struct SourceSection {
 }
 
 impl SourceSection {
-    /// The rows that a query keeps, in its order; equal ones are sorted by name. `values` is asked only
-    /// for rows that may be kept: there can be as many as addresses.
+    /// The rows that a query keeps, in its order; equal ones are sorted by name. `values` is called
+    /// only for rows that may be kept: a table can have as many rows as there are addresses.
     fn of_query<K>(
         source: Option<Arc<str>>,
         mixed: bool,
@@ -336,7 +336,7 @@ impl ReportBuilder<'_> {
             (!rows.is_empty())
                 .then(|| SourceSection::of_query(source, mixed, &rows, values, self.query))
         };
-        // One source after the other, so that the rows of one are in memory.
+        // One source after the other, so that only the rows of one are in memory.
         let sections = if by.contains(&Key::Source) {
             section(None).into_iter().collect()
         } else {
@@ -355,10 +355,7 @@ impl ReportBuilder<'_> {
         let with_totals = has_totals(by) && !self.aggregate.recording.stacks.is_empty();
         let mut rows: FxHashMap<Numbers, RowTotals> = FxHashMap::default();
         let mut counted = FxHashSet::default();
-        self.aggregate.each(group_by, |entry, totals| {
-            if source.is_some_and(|source| source != entry.source) {
-                return;
-            }
+        self.aggregate.each(group_by, source, |entry, totals| {
             let mut callers = entry.callers(&self.aggregate.recording.stacks);
             let (location, mut caller) = (entry.location(), callers.next());
             let numbers = self.numbers(by, entry, location, caller);

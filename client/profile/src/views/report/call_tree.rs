@@ -107,7 +107,7 @@ impl ReportBuilder<'_> {
     /// The call tree of each source with samples.
     pub(super) fn call_trees(&self, group_by: GroupBy) -> Vec<CallTree> {
         let mut roots: BTreeMap<u16, Node> = BTreeMap::new();
-        self.aggregate.each(group_by, |entry, totals| {
+        self.aggregate.each(group_by, None, |entry, totals| {
             let mut node = roots.entry(entry.source).or_default();
             node.total.add(totals);
             for value in self.path(entry) {
