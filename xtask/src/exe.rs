@@ -1,7 +1,7 @@
 //! `cargo xtask exe`: builds the tool, halprof.exe, and the C library without Windows.
 
-use crate::setup;
 use crate::sys::Toolchain;
+use crate::{rustup, setup};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use xshell::{Shell, cmd};
@@ -89,8 +89,7 @@ fn without_paths() -> Result<String> {
 /// rustup's toolchain, or Debian's if rustup has no Windows target, with the arguments that then
 /// build the standard library too.
 fn toolchain(shell: &Shell) -> Result<(Toolchain, &'static [&'static str])> {
-    let add = cmd!(shell, "rustup target add {TARGET}").quiet();
-    if add.ignore_stdout().ignore_stderr().run().is_ok() {
+    if rustup::has_target(shell, TARGET) {
         return Ok((Toolchain::Rustup, &[]));
     }
     setup::require(setup::RUST)?;

@@ -1,6 +1,6 @@
 //! `cargo xtask lint`: rustfmt, clippy and rustdoc, for this machine and for the driver's target.
 
-use crate::{has_subcommand, setup, suite, sys};
+use crate::{has_subcommand, setup, side_by_side, suite, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -10,8 +10,7 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check").run().context("run `cargo fmt`")?;
-    suite::lint(shell)?;
-    sys::lint(shell)
+    side_by_side(shell, &[&suite::lint, &sys::lint])
 }
 
 /// Installs a toolchain component if it is missing.

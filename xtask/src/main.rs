@@ -17,6 +17,7 @@ mod test;
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde_json::Value;
+use std::{panic, thread};
 use xshell::{Shell, cmd};
 
 /// Builds and checks halprof.
@@ -79,6 +80,25 @@ fn main() -> Result<()> {
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),
         Task::Bench => Ok(cmd!(shell, "cargo bench --profile dist -p halprof-tests").run()?),
     }
+}
+
+/// A step of a task.
+type Step<'a> = &'a (dyn Fn(&Shell) -> Result<()> + Sync);
+
+/// Runs steps that write to different folders side by side, because one that links or waits leaves
+/// the other processors idle. All of them end; the first error is returned.
+fn side_by_side<'a>(shell: &Shell, steps: &[Step<'a>]) -> Result<()> {
+    thread::scope(|scope| {
+        let start = |step: Step<'a>| {
+            let shell = shell.clone();
+            scope.spawn(move || step(&shell))
+        };
+        let running: Vec<_> = steps.iter().copied().map(start).collect();
+        let ended = running
+            .into_iter()
+            .map(|step| step.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
 }
 
 /// What cargo knows of a package of the workspace, or one that it depends on.

@@ -10,7 +10,7 @@ mod inf;
 mod manifests;
 mod spdx;
 
-use crate::{exe, metadata, setup, suite, sys};
+use crate::{exe, metadata, setup, side_by_side, suite, sys};
 use anyhow::{Context, Result};
 use archive::File;
 use catalog::Kind;
@@ -75,8 +75,7 @@ const FILES: [&str; 6] =
 /// Builds the package in `target/package`, and its zip, from the sources.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
     setup::install(shell, &setup::all(shell))?;
-    sys::build(shell, &sys::Options::default())?;
-    exe::build(shell)?;
+    side_by_side(shell, &[&sys::build_shipped, &exe::build])?;
     for folder in [PACKAGE, WORK] {
         shell.remove_path(folder)?;
         shell.create_dir(folder)?;

@@ -1,7 +1,7 @@
 //! `cargo xtask prove`: the tests that take too long to run before each commit.
 
 use crate::suite::{self, Part};
-use crate::{exe, foreign, lint, package, setup, speakeasy, sys};
+use crate::{exe, foreign, lint, package, setup, side_by_side, speakeasy, sys};
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
@@ -27,17 +27,29 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     if options.all {
         lint::run(shell)?;
     }
+    side_by_side(shell, &[&exe::build, &drivers_and_libraries])?;
     package::make(shell)?;
+    suite::build(shell)?;
+    side_by_side(
+        shell,
+        &[&|shell| suite::fuzz(shell, options.fuzz_seconds), &|shell| {
+            suite::soak(shell, options.soak_machines)
+        }],
+    )?;
+    suite::memory_image(shell)?;
+    if !options.all {
+        return suite::tests(shell, Part::Slow);
+    }
+    suite::documentation(shell)?;
+    suite::tests(shell, Part::All)
+}
+
+/// Builds the drivers, and builds and tests what is in profiles of its own.
+fn drivers_and_libraries(shell: &Shell) -> Result<()> {
     sys::variants::build(shell)?;
     exe::library_tests(shell)?;
     interleavings(shell)?;
-    publishable(shell)?;
-    suite::build(shell)?;
-    suite::fuzz(shell, options.fuzz_seconds)?;
-    suite::soak(shell, options.soak_machines)?;
-    suite::memory_image(shell)?;
-    let part = if options.all { Part::All } else { Part::Slow };
-    suite::tests(shell, part)
+    publishable(shell)
 }
 
 /// Tests every interleaving of a ring's producer and consumer.

@@ -1,6 +1,6 @@
 //! `cargo xtask setup`: installs the Debian packages that the other tasks need.
 
-use crate::rustup;
+use crate::rustup::{self, TARGET};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use xshell::{Shell, cmd};
@@ -137,7 +137,7 @@ impl Package {
 
 /// The packages that `cargo xtask test` needs.
 pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
-    let rust = if rustup::has_target(shell) { &[] } else { RUST };
+    let rust = if rustup::has_target(shell, TARGET) { &[] } else { RUST };
     [DRIVER, LLVM, TERMINAL, NODE, READERS, ENGINE, rust].into_iter().flatten().collect()
 }
 

@@ -91,6 +91,11 @@ pub(crate) fn example<'a>(shell: &'a Shell, name: &str) -> Result<Cmd<'a>> {
     Ok(cmd!(shell, "target/{PROFILE}/examples/{name}"))
 }
 
+/// Runs the examples in the documentation.
+pub(crate) fn documentation(shell: &Shell) -> Result<()> {
+    Ok(cmd!(shell, "cargo test --profile {PROFILE} {PACKAGES...} --doc").run()?)
+}
+
 /// Fuzzes the code that parses untrusted bytes, for `seconds` per target.
 pub(crate) fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     let seconds = seconds.to_string();
@@ -118,9 +123,6 @@ pub(crate) fn tests(shell: &Shell, part: Part) -> Result<()> {
     let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
     let _tools = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");
     let filter = part.filter();
-    if part != Part::Slow {
-        cmd!(shell, "cargo test --profile {PROFILE} {PACKAGES...} --doc").run()?;
-    }
     if has_subcommand(shell, "nextest") {
         cmd!(
             shell,

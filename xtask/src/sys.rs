@@ -67,6 +67,11 @@ impl Folders {
     }
 }
 
+/// Builds the driver as it is shipped.
+pub(crate) fn build_shipped(shell: &Shell) -> Result<()> {
+    build(shell, &Options::default())
+}
+
 /// Builds `halprof.sys`, `halprof.pdb`, `halprof-historic.sys` and `bindings/` into `target/driver`.
 pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     let toolchain = Toolchain::choose(shell, options.toolchain)?;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test that needs nothing but the driver.
 
 use crate::suite::{self, Part};
-use crate::{setup, sys};
+use crate::{setup, side_by_side, sys};
 use anyhow::Result;
 use xshell::Shell;
 
@@ -19,10 +19,13 @@ pub(crate) struct Options {
 /// Runs everything.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::for_tests(shell))?;
-    sys::build(shell, &sys::Options::default())?;
-    suite::build(shell)?;
-    suite::fuzz(shell, options.fuzz_seconds)?;
-    suite::soak(shell, options.soak_machines)?;
+    side_by_side(shell, &[&sys::build_shipped, &suite::build])?;
+    side_by_side(
+        shell,
+        &[&suite::documentation, &|shell| suite::fuzz(shell, options.fuzz_seconds), &|shell| {
+            suite::soak(shell, options.soak_machines)
+        }],
+    )?;
     suite::memory_image(shell)?;
     suite::tests(shell, Part::Fast)
 }

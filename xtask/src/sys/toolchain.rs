@@ -20,11 +20,12 @@ pub(crate) enum Toolchain {
 impl Toolchain {
     /// The requested toolchain, or otherwise the first that can compile for Windows.
     pub(crate) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
-        let chosen = asked
-            .unwrap_or_else(|| if rustup::has_target(shell) { Self::Rustup } else { Self::Debian });
+        let chosen = asked.unwrap_or_else(|| {
+            if rustup::has_target(shell, TARGET) { Self::Rustup } else { Self::Debian }
+        });
         match chosen {
             Self::Rustup => ensure!(
-                rustup::has_target(shell),
+                rustup::has_target(shell, TARGET),
                 "rustup cannot add {TARGET} to this toolchain: try --toolchain debian"
             ),
             Self::Debian => setup::require(setup::RUST)?,

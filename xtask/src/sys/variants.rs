@@ -6,7 +6,7 @@
 //! mistake is the control, which the tests expect to be as good as the shipped one.
 
 use super::toolchain::Toolchain;
-use super::{Folders, Options, files};
+use super::{Folders, files};
 use crate::rustup::TARGET;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -54,7 +54,7 @@ const CONTROL: &str = "control";
 
 /// Builds target/variants/NAME/halprof.sys for each row, and the control.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
-    super::build(shell, &Options::default())?;
+    super::build_shipped(shell)?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
     let table = fs::read_to_string(folders.repository.join(TABLE))?;
     let table: Table = toml::from_str(&table).with_context(|| format!("read {TABLE}"))?;
