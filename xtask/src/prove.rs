@@ -27,15 +27,12 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     if options.all {
         lint::run(shell)?;
     }
-    side_by_side(shell, &[&exe::build, &drivers_and_libraries])?;
+    side_by_side(shell, &[&sys::variants::build, &tool_and_libraries])?;
     package::make(shell)?;
     suite::build(shell)?;
-    side_by_side(
-        shell,
-        &[&|shell| suite::fuzz(shell, options.fuzz_seconds), &|shell| {
-            suite::soak(shell, options.soak_machines)
-        }],
-    )?;
+    let fuzz = |shell: &Shell| suite::fuzz(shell, options.fuzz_seconds);
+    let soak = |shell: &Shell| suite::soak(shell, options.soak_machines);
+    side_by_side(shell, &[&fuzz, &soak])?;
     suite::memory_image(shell)?;
     if !options.all {
         return suite::tests(shell, Part::Slow);
@@ -44,9 +41,9 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     suite::tests(shell, Part::All)
 }
 
-/// Builds the drivers, and builds and tests what is in profiles of its own.
-fn drivers_and_libraries(shell: &Shell) -> Result<()> {
-    sys::variants::build(shell)?;
+/// Builds the tool for Windows, and builds and tests what is in profiles of its own.
+fn tool_and_libraries(shell: &Shell) -> Result<()> {
+    exe::build(shell)?;
     exe::library_tests(shell)?;
     interleavings(shell)?;
     publishable(shell)

@@ -20,12 +20,9 @@ pub(crate) struct Options {
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::for_tests(shell))?;
     side_by_side(shell, &[&sys::build_shipped, &suite::build])?;
-    side_by_side(
-        shell,
-        &[&suite::documentation, &|shell| suite::fuzz(shell, options.fuzz_seconds), &|shell| {
-            suite::soak(shell, options.soak_machines)
-        }],
-    )?;
+    let fuzz = |shell: &Shell| suite::fuzz(shell, options.fuzz_seconds);
+    let soak = |shell: &Shell| suite::soak(shell, options.soak_machines);
+    side_by_side(shell, &[&suite::documentation, &fuzz, &soak])?;
     suite::memory_image(shell)?;
     suite::tests(shell, Part::Fast)
 }
