@@ -76,6 +76,18 @@ const SAMPLING: [&str; 29] = [
     "frozen+late-stop+lost",
     "frozen+masked+stale-status+fixed-taken",
 ];
+/// Those of which a long run sees no more than a short one.
+const SEEN_AT_ONCE: [&str; 9] = [
+    "cleared-global",
+    "stale-status",
+    "counters-on",
+    "fixed-taken",
+    "masked",
+    "smallest-reload",
+    "no-fixed",
+    "narrow-counters",
+    "branches-on",
+];
 
 type Connection<B> = halprof_measure::Connection<Client<B>>;
 
@@ -131,11 +143,11 @@ fn missed(sampled: &Sampled, quirks: &str) -> u64 {
     }
 }
 
-/// Tries each machine with each quirk, and reports all that fail.
-fn none_fails(fails: impl Fn(&str, &str) -> Option<String>) {
-    let tried = || MACHINES.into_iter().flat_map(|model| SAMPLING.map(|quirks| (model, quirks)));
+/// Tries each of these machines with each of these quirks, and reports all that fail.
+fn none_fails(machines: &[&str], quirks: &[&str], fails: impl Fn(&str, &str) -> Option<String>) {
+    let tried = machines.iter().flat_map(|&model| quirks.iter().map(move |&one| (model, one)));
     let tell = |(model, quirks)| Some(format!("{model}, {quirks}: {}", fails(model, quirks)?));
-    let failures: Vec<String> = tried().filter_map(tell).collect();
+    let failures: Vec<String> = tried.filter_map(tell).collect();
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
 }
 
@@ -145,7 +157,7 @@ fn none_fails(fails: impl Fn(&str, &str) -> Option<String>) {
 fn machines_with_quirks_account_for_every_event<B: Backend>() {
     const SHARED: [u32; 4] = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
     const SELECTS: [u32; 4] = [0x186, 0x187, 0xC001_0200, 0xC001_0202];
-    none_fails(|model, quirks| {
+    none_fails(&MACHINES, &SAMPLING, |model, quirks| {
         let mut connection = open::<B>(model, quirks);
         let found = SHARED.map(|msr| read(&mut connection, msr));
         let on = SELECTS.map(|msr| read(&mut connection, msr));
@@ -166,9 +178,13 @@ fn machines_with_quirks_account_for_every_event<B: Backend>() {
     });
 }
 
-/// The last eighth of twelve seconds has samples.
+/// The last eighth of twelve seconds has samples. One machine of each way to stop counters and to end
+/// a freeze: version 2 does it as version 3 does, version 5 as version 4.
 fn sampling_does_not_die<B: Backend>() {
-    none_fails(|model, quirks| {
+    let machines = ["skylake", "haswell", "pentium-m", "zen2", "zen4"];
+    let goes_on = |quirks: &&str| !SEEN_AT_ONCE.contains(quirks);
+    let quirks: Vec<&str> = SAMPLING.into_iter().filter(goes_on).collect();
+    none_fails(&machines, &quirks, |model, quirks| {
         let mut connection = open::<B>(model, quirks);
         let specs = specs(&mut connection, LONG_SAMPLED);
         let session = Session::open(&mut connection, true, true).expect("a session");
