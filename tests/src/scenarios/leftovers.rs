@@ -5,10 +5,10 @@ use crate::backend::{Backend, unbroken};
 use crate::machines::{self, specs};
 use crate::requests::{bytes, configure, header, spec};
 use crate::wire::{RawClient, leaves};
-use shared_types::ProfileSource;
 use shared_types::request::machine::{From, PROCESSORS, Page, Processor};
 use shared_types::request::session::{self, Configure, Spec};
 use shared_types::request::{counts, rdpmc};
+use shared_types::{ErrorCode, ProfileSource};
 use sim::quirks::Quirks;
 use std::mem::offset_of;
 
@@ -390,10 +390,14 @@ fn a_refused_start_leaves_the_registers_as_they_were<B: Backend>() {
                 let before = all_registers(&mut client, layout);
                 let number = client.configured(flags, &[spec(TOTAL_ISSUES)]);
                 let case = format!("{} {option} {flags}", layout.model);
-                let refused = client.about(session::START, number).error().is_some();
-                let prevents = option == "dead-counters" || flags == session::SAMPLE;
-                assert_eq!(refused, prevents, "{case}");
-                if refused {
+                let refused = client.about(session::START, number).error();
+                let expected = match (option, flags) {
+                    ("dead-counters", _) => Some(ErrorCode::CountersDead),
+                    (_, session::SAMPLE) => Some(ErrorCode::InterruptsDead),
+                    _ => None,
+                };
+                assert_eq!(refused, expected, "{case}");
+                if refused.is_some() {
                     let after = all_registers(&mut client, layout);
                     let left = before.iter().zip(&after);
                     let mut differ = left.filter(|&(was, is)| is != was && *is != layout.off);

@@ -14,7 +14,6 @@ scenarios![
     somebody_elses_overflow_is_left_for_its_owner,
     nothing_is_acknowledged_that_a_hypervisor_does_not_show,
     a_general_counter_found_on_is_told_and_taken,
-    start_proves_that_counters_count_and_interrupts_come,
     frozen_counters_are_not_dead,
     a_freeze_that_was_left_ends_with_start,
     a_storm_is_met_by_the_proof,
@@ -289,20 +288,6 @@ fn start<B: Backend>(connection: &mut Connection<B>, sample: bool) -> Option<Err
     let setup = Setup { specs, ..Setup::default() };
     session.configure(&setup, sample).expect("a configuration");
     session.start().err().and_then(|error| code(&error))
-}
-
-fn start_proves_that_counters_count_and_interrupts_come<B: Backend>() {
-    for model in MACHINES {
-        for (quirks, sample, refused) in [
-            ("dead-counters", false, Some(ErrorCode::CountersDead)),
-            ("dead-counters", true, Some(ErrorCode::CountersDead)),
-            ("dead-interrupts", false, None),
-            ("dead-interrupts", true, Some(ErrorCode::InterruptsDead)),
-        ] {
-            let mut connection = open::<B>(model, quirks);
-            assert_eq!(start(&mut connection, sample), refused, "{model}, {quirks}, {sample}");
-        }
-    }
 }
 
 /// A freeze stops counters at their overflow even if its interrupt never comes. A refused START
