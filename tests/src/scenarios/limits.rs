@@ -139,10 +139,17 @@ fn alone() -> Vec<Limit> {
         row(MODEL, specs.map(in_group).to_vec(), answer)
     };
     let unknown_flag = Spec { flags: 2, ..alone };
+    // Instructions are counted by fixed counter 0.
+    let instructions = Spec { flags: Spec::ALONE, ..spec(2) };
     vec![
         turns(vec![alone], &[0]),
         turns(vec![alone, other(1), other(2)], &[0, 1, 1]),
         turns(vec![other(1), alone, other(2)], &[0, 1, 0]),
+        row(
+            MODEL,
+            vec![instructions, other(1)],
+            Answer::Placed(vec![(On::Fixed(0), 0), (On::General(ALL), 1)]),
+        ),
         does_not_fit([alone, other(1)]),
         does_not_fit([other(1), alone]),
         row(MODEL, vec![unknown_flag], Answer::Refused(ErrorCode::BadValue, 30, 2)),

@@ -5,7 +5,6 @@ use crate::machines::{Client, on, specs, workload};
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use shared_types::request::counts::Count;
-use shared_types::request::session::Spec;
 use sim::cpu::event::Event;
 use std::fmt::Write;
 
@@ -20,7 +19,6 @@ scenarios![
     who_has_a_fixed_counter_alone_is_counted_exactly_beside_slices,
     a_group_takes_its_fixed_counter_with_it,
     who_samples_in_every_slice_loses_no_period,
-    an_alone_source_on_a_fixed_counter_has_a_slice_to_itself,
 ];
 
 /// A rotation of many sources, and what each counts.
@@ -301,17 +299,4 @@ fn who_samples_in_every_slice_loses_no_period<B: Backend>() {
     let own = samples.iter().filter(|sample| sample.source == 0);
     let left = 80_000_000 - own.map(|sample| sample.period).sum::<u64>();
     assert!(left < 10_000, "{left}");
-}
-
-/// A source that needs a slice to itself has it even if its counter is a fixed one.
-fn an_alone_source_on_a_fixed_counter_has_a_slice_to_itself<B: Backend>() {
-    for model in ["skylake", "sapphire-rapids"] {
-        let mut connection = machine::<B>(model, 1);
-        let mut specs = specs(&mut connection, "TotalIssues,BranchInstructions");
-        specs[0].flags = Spec::ALONE;
-        let setup = Setup { specs, ..Setup::default() };
-        let fit = connection.plan(&setup).expect("a plan");
-        let slices: Vec<u16> = fit.placements[0].iter().map(|place| place.slice).collect();
-        assert_eq!(slices, [0, 1], "{model}");
-    }
 }
