@@ -4,22 +4,18 @@
 //! code as it is in memory, and records follow each other in the order in which the branches were
 //! taken.
 
-use crate::client::Client;
 use halprof_tests::backend::unbroken;
 use halprof_tests::branches::{Recorder, recorders};
 use halprof_tests::driver;
 use halprof_tests::requests;
-use halprof_tests::wire::about;
+use halprof_tests::stepped::Stepped;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use nt_model::Device;
 use nt_model::programs::{CODE, EXIT, Program};
-use shared_types::request::RequestCode;
-use shared_types::request::samples::{self, Drained};
-use shared_types::request::session::{self, Configure, SAMPLE, Spec};
+use shared_types::request::session::{Configure, SAMPLE, Spec};
 use shared_types::{Branch, BranchRecords, Sample};
 use sim::cpu::cpuid::Leaves;
 use std::collections::BTreeSet;
-use zerocopy::FromBytes;
 
 const TOTAL_ISSUES: u32 = 2;
 /// A prime, so that samples hit every place in a loop; long enough that the guard does not
@@ -28,78 +24,41 @@ const PERIOD: u64 = 40_009;
 const ROUNDS: u32 = 50_000;
 const LONG: u64 = 1 << 40;
 
-struct Bench {
-    client: Client,
-    session: u32,
+type Machine = Stepped<Device>;
+
+/// A session that samples instructions in user mode with branches, not started.
+fn configured(
+    leaves: &Leaves,
+    seed: u64,
+    branches: u16,
+    branch_filter: u16,
+    interval: u64,
+) -> Machine {
+    let file = driver::file().expect("cargo xtask sys");
+    let mut device = Device::new(&file, std::slice::from_ref(leaves), seed).expect("a machine");
+    assert_eq!(device.start().expect("it starts"), 0);
+    let mut machine = Machine::on(device);
+    machine.settings.ring_samples = 4096;
+    (machine.settings.branches, machine.settings.branch_filter) = (branches, branch_filter);
+    let spec = Spec { filter: Spec::USER, interval, ..requests::spec(TOTAL_ISSUES) };
+    machine.configure(SAMPLE, &[spec], 0);
+    machine
 }
 
-impl Bench {
-    /// A session that samples instructions in user mode with branches.
-    fn new(leaves: &Leaves, seed: u64, branches: u16, filter: u16, period: u64) -> Self {
-        let file = driver::file().expect("cargo xtask sys");
-        let leaves = std::slice::from_ref(leaves);
-        let mut device = Device::new(&file, leaves, seed).expect("a machine");
-        assert_eq!(device.start().expect("it starts"), 0);
-        let mut client = Client::on(device);
-        let session = client.open();
-        let mut bench = Self { client, session };
-        bench.configure(branches, filter, period);
-        bench
-    }
-
-    fn configure(&mut self, branches: u16, branch_filter: u16, interval: u64) {
-        let spec = Spec { filter: Spec::USER, interval, ..requests::spec(TOTAL_ISSUES) };
-        let head = Configure {
-            session: self.session,
-            sources: 1,
-            ring_samples: 4096,
-            branches,
-            branch_filter,
-            ..requests::configuration(SAMPLE)
-        };
-        let request = requests::bytes(&head, &[spec]);
-        assert_eq!(self.client.send(session::CONFIGURE, &request).refusal(), None);
-    }
-
-    fn about(&mut self, code: RequestCode) {
-        self.client.granted(code, self.session);
-    }
-
-    /// Runs a program on the guest feed, to its end.
-    fn run_program(&mut self, name: &str, rounds: u32) {
-        let program = Program::find(name).expect("a program");
-        unbroken(self.client.model.begin_programs(program, rounds));
-        while self.client.advance(LONG) {}
-    }
-
-    fn samples(&mut self) -> Vec<(Sample, Vec<Branch>)> {
-        let about = about(self.session);
-        let reply = self.client.send_with_room(samples::DRAIN, &about, 1 << 20);
-        let head: Drained = reply.done();
-        assert_eq!(head.left, 0);
-        let size = size_of::<Sample>() + head.branches as usize * size_of::<Branch>();
-        let entries = reply.bytes[size_of::<Drained>()..].chunks_exact(size);
-        let parts = entries.map(|entry| {
-            let (sample, rest) = Sample::read_from_prefix(entry).expect("a sample");
-            let branches = rest.chunks_exact(size_of::<Branch>());
-            let read = |bytes| Branch::read_from_bytes(bytes).expect("a branch");
-            (sample, branches.map(read).take(sample.branches.into()).collect())
-        });
-        parts.collect()
-    }
-
-    /// Ends like a device that is removed, with the rules checked.
-    fn end(mut self) {
-        self.about(session::STOP);
-        self.client.end();
-    }
+/// Starts the session, and runs a program on the guest feed to its end.
+fn run_program(machine: &mut Machine, name: &str) {
+    machine.client.model.machine.feed_guest(0);
+    machine.start();
+    let program = Program::find(name).expect("a program");
+    unbroken(machine.client.model.begin_programs(program, ROUNDS));
+    while machine.client.advance(LONG) {}
 }
 
 /// Where each branch of a program can go, including the return to after every call, and out of the
 /// program.
-fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
+fn edges(program: &str) -> BTreeSet<(u64, u64)> {
     let program = Program::find(program).expect("a program");
-    let code = program.code(rounds).expect("code");
+    let code = program.code(ROUNDS).expect("code");
     let mut decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let all: Vec<Instruction> = decoder.iter().collect();
     let calls = all.iter().filter(|one| one.flow_control() == FlowControl::Call);
@@ -121,8 +80,8 @@ fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
 
 /// Whether the records of a sample are branches taken one after the other up to the interrupt, as
 /// the feed has logged them. AMD leaves out wrong paths, and so has fewer.
-fn follow(recorder: &Recorder, bench: &Bench, sample: &Sample, got: &[Branch]) {
-    let bus = bench.client.model.machine.engine.bus_ref();
+fn follow(recorder: &Recorder, machine: &Machine, sample: &Sample, got: &[Branch]) {
+    let bus = machine.client.model.machine.engine.bus_ref();
     let taken = bus.guest.as_ref().expect("the feed").taken(0);
     let in_user: Vec<(u64, u64)> =
         taken.iter().filter(|one| one.to < CODE.1).map(|one| (one.from, one.to)).collect();
@@ -142,26 +101,23 @@ fn records_are_the_branches_that_code_took() {
                 continue;
             }
             for program in ["loop", "branches"] {
-                let rounds = ROUNDS;
                 let filter = Configure::TO_USER;
-                let mut bench = Bench::new(&recorder.leaves, 7, depth, filter, PERIOD);
-                bench.client.model.machine.feed_guest(0);
-                bench.about(session::START);
-                bench.run_program(program, rounds);
-                let all = bench.samples();
-                let (name, edges) = (recorder.name, edges(program, rounds));
+                let mut machine = configured(&recorder.leaves, 7, depth, filter, PERIOD);
+                run_program(&mut machine, program);
+                let all = machine.drain_with_branches();
+                let (name, edges) = (recorder.name, edges(program));
                 assert!(all.len() >= 5, "{name}, {program}: {}", all.len());
                 for (sample, got) in &all {
                     let in_program = |one: &Branch| edges.contains(&(one.from, one.to));
                     assert!(got.iter().all(in_program), "{name}, {program}: {got:x?}");
-                    follow(&recorder, &bench, sample, got);
+                    follow(&recorder, &machine, sample, got);
                     let least = match recorder.records {
                         BranchRecords::AmdV2 => depth / 2,
                         _ => depth,
                     };
                     assert!(got.len() >= usize::from(least), "{name}, {program}");
                 }
-                bench.end();
+                machine.stop();
             }
         }
     }
@@ -172,16 +128,14 @@ fn records_are_the_branches_that_code_took() {
 fn the_kernel_is_recorded_for_who_may_see_it() {
     for recorder in recorders() {
         let filter = Configure::TO_KERNEL;
-        let mut bench = Bench::new(&recorder.leaves, 7, 8, filter, PERIOD);
-        bench.client.model.machine.feed_guest(0);
-        bench.about(session::START);
-        bench.run_program("loop", ROUNDS);
-        let all = bench.samples();
+        let mut machine = configured(&recorder.leaves, 7, 8, filter, PERIOD);
+        run_program(&mut machine, "loop");
+        let all = machine.drain_with_branches();
         let kernel = all.iter().flat_map(|(_, got)| got).filter(|one| one.to >> 63 == 1);
         assert!(kernel.count() > 0, "{}", recorder.name);
         let user = all.iter().flat_map(|(_, got)| got).any(|one| one.to >> 63 == 0);
         assert!(!user, "{}", recorder.name);
-        bench.end();
+        machine.stop();
     }
 }
 
@@ -190,17 +144,17 @@ fn the_kernel_is_recorded_for_who_may_see_it() {
 fn the_instructions_of_a_sample_with_branches() {
     for recorder in recorders() {
         for depth in [8, 16, 32].into_iter().filter(|&depth| depth <= u16::from(recorder.most)) {
-            let mut bench = Bench::new(&recorder.leaves, 1, depth, 0, 20_000);
-            bench.about(session::START);
-            bench.client.model.machine.overflow_costs.clear();
+            let mut machine = configured(&recorder.leaves, 1, depth, 0, 20_000);
+            machine.start();
+            machine.client.model.machine.overflow_costs.clear();
             let work = "instructions=1000000,cycles=2000000,branches=200000,processors=all";
-            bench.client.work(work);
-            let costs = &bench.client.model.machine.overflow_costs;
+            machine.client.work(work);
+            let costs = &machine.client.model.machine.overflow_costs;
             assert_eq!(costs.len(), 50);
             let most = costs.iter().map(|cost| cost.instructions).max().unwrap_or(0);
             assert!(most < 600 + 280 * u64::from(depth), "{}, {depth}: {most}", recorder.name);
             println!("{}, {depth}: {:?}", recorder.name, costs[0]);
-            bench.end();
+            machine.stop();
         }
     }
 }
