@@ -13,8 +13,8 @@ use std::process::{Command, Output};
 
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,branch-misses=3000,user=80,processors=all,seed=7";
-/// One machine for each interface, and one with two CPU types.
-const MACHINES: [&str; 6] = [
+/// One machine for each interface that interrupts, and one with two CPU types.
+pub(crate) const MACHINES: [&str; 6] = [
     "hybrid",
     "skylake,processors=2",
     "zen4,processors=2",
