@@ -156,18 +156,3 @@ fn counter_mask_2_counts_less() -> TestResult {
     }
     Ok(())
 }
-
-#[test]
-fn reference_cycles_tick_with_the_time_stamp_counter_on_the_fixed_counter_alone() -> TestResult {
-    for layout in layout::INTEL {
-        let now = counts(Event::RefCycles, 123_456);
-        let value = count(layout, 0, 0x013C | USR_OS | EN, now)?;
-        assert_eq!(value, layout.expected(0x013C, 123_456), "{}", layout.name);
-    }
-    let mut processor = layout::V5.processor();
-    processor.wrmsr(0x38D, 0x300)?;
-    processor.wrmsr(0x38F, 1 << 34)?;
-    processor.retire(counts(Event::RefCycles, 123_456));
-    assert_eq!(processor.rdmsr(0x30B)?, 123_456);
-    Ok(())
-}

@@ -6,14 +6,16 @@ use sim::cpu::fault::Fault;
 type TestResult = Result<(), Fault>;
 
 #[test]
-fn rdpmc_equals_the_counter() -> TestResult {
+fn an_arbitrary_value_in_a_stopped_counter_reads_back_by_rdmsr_and_rdpmc() -> TestResult {
     for layout in layout::all() {
         let mut processor = layout.processor();
+        let value = |i| 0xDEAD + u64::from(i);
         for i in 0..layout.counters {
-            processor.wrmsr(layout.counter(i), 1000 + u64::from(i))?;
+            processor.wrmsr(layout.counter(i), value(i))?;
         }
         for i in 0..layout.counters {
-            assert_eq!(processor.rdpmc(i)?, 1000 + u64::from(i), "{}", layout.name);
+            assert_eq!(processor.rdmsr(layout.counter(i))?, value(i), "{}", layout.name);
+            assert_eq!(processor.rdpmc(i)?, value(i), "{}", layout.name);
         }
     }
     Ok(())
