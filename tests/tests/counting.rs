@@ -419,20 +419,6 @@ fn p6_counter_1_counts_while_counter_0_is_free() {
     assert_eq!(select & 0xFFFF, 0x13, "p6-events.csv: DIV, counter 1 only");
 }
 
-#[test]
-fn p6_flops_is_on_counter_0_whatever_is_asked_first() {
-    for list in ["FpInstructions,TotalIssues", "TotalIssues,FpInstructions", "FpInstructions"] {
-        let mut connection = machine("pentium-m", 1);
-        let specs = specs(&mut connection, list);
-        let counts = count(&mut connection, specs, &workload(&distinct()));
-        for (name, count) in list.split(',').zip(&counts[0]) {
-            let event = meaning(name).expect("a source of the table");
-            assert_eq!(count.counted, amount(event), "{list}: {name}");
-            assert_eq!(count.running, count.enabled);
-        }
-    }
-}
-
 /// A bit stuck at 0 in the counters of processor 1.
 #[test]
 fn a_broken_counter_changes_its_own_figures_and_no_others() {
