@@ -9,13 +9,21 @@ use std::path::PathBuf;
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/driver");
-    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
     if folder.join("halprof.sys").is_file() {
         return Some(folder);
     }
-    assert!(!required, "no driver in {}", folder.display());
-    println!("skipped: no driver in {}: run `cargo xtask sys`", folder.display());
+    skip(&format!("no driver in {}: run `cargo xtask sys`", folder.display()));
     None
+}
+
+/// Reports that a check is skipped, and why.
+///
+/// # Panics
+/// If `HALPROF_REQUIRE_DRIVER=1` is set.
+pub fn skip(reason: &str) {
+    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
+    assert!(!required, "{reason}");
+    println!("skipped: {reason}");
 }
 
 /// The driver's bytes.

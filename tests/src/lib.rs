@@ -11,7 +11,6 @@ pub mod package;
 pub mod requests;
 pub mod scenarios;
 pub mod silicon;
-pub mod speakeasy;
 pub mod stepped;
 pub mod wire;
 

@@ -1,5 +1,6 @@
 //! The driver's package, as `cargo xtask package` leaves it, and the tools that check it.
 
+use crate::driver::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,44 +34,6 @@ pub fn tool(program: &str, debian_package: &str) -> Option<PathBuf> {
         skip(&format!("{program} is absent; on Debian: apt-get install {debian_package}"));
     }
     found
-}
-
-/// Reports that a check is skipped, and why.
-///
-/// # Panics
-/// If `HALPROF_REQUIRE_DRIVER=1` is set.
-pub fn skip(reason: &str) {
-    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
-    assert!(!required, "{reason}");
-    println!("skipped: {reason}");
-}
-
-/// A temporary folder for one test, removed afterwards.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Creates the folder.
-    ///
-    /// # Panics
-    /// If it cannot be created.
-    #[must_use]
-    pub fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("halprof-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
-        Self(folder)
-    }
-
-    /// The path of a file in it.
-    #[must_use]
-    pub fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The output of a program.

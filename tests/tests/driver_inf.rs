@@ -1,10 +1,11 @@
 //! What does an independent implementation of SetupAPI, Wine's, make of halprof.inf?
 
-use halprof_tests::package::{self, Scratch};
+use halprof_tests::package;
 use shared_types::device;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine/setup.c");
 
@@ -12,31 +13,31 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine/setup.c");
 struct Setup {
     wine: PathBuf,
     wineserver: PathBuf,
-    scratch: Scratch,
+    scratch: TempDir,
     inf: PathBuf,
 }
 
 impl Setup {
-    fn new(test: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
         let package = package::folder()?;
         let wine = package::tool("wine64", "wine64")?;
         let wineserver = package::tool("wineserver64", "wine64")?;
         let gcc = package::tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64-win32")?;
-        let scratch = Scratch::new(test);
+        let scratch = tempfile::tempdir().expect("a folder");
         for name in ["halprof.inf", "halprof.sys", "halprof.cat"] {
-            std::fs::copy(package.join(name), scratch.join(name)).expect("a copy");
+            std::fs::copy(package.join(name), scratch.path().join(name)).expect("a copy");
         }
         let mut gcc = Command::new(gcc);
         gcc.args(["-Wall", "-Werror", SOURCE, "-o"]);
-        gcc.arg(scratch.join("setup.exe")).args(["-lsetupapi", "-lnewdev"]);
+        gcc.arg(scratch.path().join("setup.exe")).args(["-lsetupapi", "-lnewdev"]);
         let _ = package::output(&mut gcc);
-        Some(Self { wine, wineserver, inf: scratch.join("halprof.inf"), scratch })
+        Some(Self { wine, wineserver, inf: scratch.path().join("halprof.inf"), scratch })
     }
 
     fn wine(&self, program: &Path) -> Command {
         let mut wine = Command::new(program);
-        wine.current_dir(self.scratch.join(""))
-            .env("WINEPREFIX", self.scratch.join("wine"))
+        wine.current_dir(self.scratch.path())
+            .env("WINEPREFIX", self.scratch.path().join("wine"))
             .env("WINEDEBUG", "-all")
             .env("WINEDLLOVERRIDES", "mscoree=;mshtml=");
         wine
@@ -82,7 +83,7 @@ impl Drop for Setup {
 
 #[test]
 fn every_line_reads_as_meant() {
-    let Some(setup) = Setup::new("inf-lines") else {
+    let Some(setup) = Setup::new() else {
         return;
     };
     let mut sections = setup.sections();
@@ -181,7 +182,7 @@ fn minimum_kmdf() -> String {
 
 #[test]
 fn it_installs_a_driver_that_starts_on_demand_for_administrators_only() {
-    let Some(setup) = Setup::new("inf-install") else {
+    let Some(setup) = Setup::new() else {
         return;
     };
     // Wine 8 does not compare Windows versions in the name of a models section.

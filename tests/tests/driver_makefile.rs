@@ -1,6 +1,6 @@
 //! Does Makefile.toml still fit the tasks of wdk-build that it modifies?
 
-use halprof_tests::package;
+use halprof_tests::{driver, package};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
@@ -12,7 +12,7 @@ fn upstream() -> Option<Table> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let makefile = root.join("../target/driver/work/wdk-build/rust-driver-makefile.toml");
     if !makefile.is_file() {
-        package::skip(&format!("{} is absent: run `cargo xtask sys`", makefile.display()));
+        driver::skip(&format!("{} is absent: run `cargo xtask sys`", makefile.display()));
         return None;
     }
     let text = package::read(&makefile);

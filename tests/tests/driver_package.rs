@@ -1,6 +1,6 @@
 //! Is the driver's package what it claims to be: signed, complete, and from a single build?
 
-use halprof_tests::package::{self, Scratch};
+use halprof_tests::package;
 use object::pe::ImageSectionHeader;
 use object::read::pe::PeFile64;
 use pdb2::PDB;
@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 use zip::ZipArchive;
 
 /// What the zip holds besides the documents: what Windows installs and, in folders, the scripts and
@@ -40,15 +41,15 @@ struct Judge {
     package: PathBuf,
     osslsigncode: PathBuf,
     root: PathBuf,
-    scratch: Scratch,
+    scratch: TempDir,
 }
 
 impl Judge {
-    fn new(test: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
         let package = package::folder()?;
         let osslsigncode = package::tool("osslsigncode", "osslsigncode")?;
-        let scratch = Scratch::new(test);
-        let root = scratch.join("root.pem");
+        let scratch = tempfile::tempdir().expect("a folder");
+        let root = scratch.path().join("root.pem");
         let certificate = package.join("halprof-test.cer");
         let mut openssl = Command::new(package::tool("openssl", "openssl")?);
         openssl.args(["x509", "-inform", "DER", "-in"]);
@@ -80,7 +81,7 @@ impl Judge {
     fn changed(&self, name: &str, offset: usize) -> PathBuf {
         let mut bytes = package::read(&self.file(name));
         bytes[offset] ^= 1;
-        let copy = self.scratch.join(name);
+        let copy = self.scratch.path().join(name);
         std::fs::write(&copy, bytes).expect("a changed copy");
         copy
     }
@@ -88,7 +89,7 @@ impl Judge {
 
 #[test]
 fn the_driver_carries_a_signature_and_a_changed_byte_breaks_it() {
-    let Some(judge) = Judge::new("embedded") else {
+    let Some(judge) = Judge::new() else {
         return;
     };
     let sys = judge.file("halprof.sys");
@@ -101,7 +102,7 @@ fn the_driver_carries_a_signature_and_a_changed_byte_breaks_it() {
 
 #[test]
 fn the_catalog_vouches_for_the_driver_and_for_no_other() {
-    let Some(judge) = Judge::new("catalog") else {
+    let Some(judge) = Judge::new() else {
         return;
     };
     let (sys, cat) = (judge.file("halprof.sys"), judge.file("halprof.cat"));
@@ -114,7 +115,7 @@ fn the_catalog_vouches_for_the_driver_and_for_no_other() {
 
 #[test]
 fn a_changed_catalog_is_refused() {
-    let Some(judge) = Judge::new("changed-catalog") else {
+    let Some(judge) = Judge::new() else {
         return;
     };
     let catalog = package::read(&judge.file("halprof.cat"));
@@ -132,7 +133,7 @@ fn a_changed_catalog_is_refused() {
 
 #[test]
 fn nobody_trusts_the_test_certificate_unasked() {
-    let Some(judge) = Judge::new("untrusted") else {
+    let Some(judge) = Judge::new() else {
         return;
     };
     for name in ["halprof.sys", "halprof.cat"] {

@@ -4,17 +4,27 @@
 //! imports, and runs the real entry: WdfVersionBind, DriverEntry, WdfDriverCreate. Its report is
 //! the evidence. It adds no device, and has one processor and no performance counters.
 
-use halprof_tests::{driver, speakeasy};
+use halprof_tests::driver;
 use object::LittleEndian as LE;
 use object::read::pe::PeFile64;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the entry must call, in this order, each returning success; between them it may only copy.
 const CALLS: [&str; 2] = ["WDFLDR.WdfVersionBind", "wdfldr.WdfDriverCreate"];
 const COPIES: [&str; 3] = ["ntoskrnl.RtlCopyUnicodeString", "ntoskrnl.memcpy", "ntoskrnl.memset"];
 const SUCCESS: &str = "0x0";
+
+/// The Python interpreter that has Speakeasy, as `cargo xtask setup` installs it.
+fn python() -> Option<PathBuf> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/speakeasy/bin/python");
+    if python.is_file() {
+        return Some(python);
+    }
+    driver::skip(&format!("no {}: run `cargo xtask setup`", python.display()));
+    None
+}
 
 /// What Speakeasy reports about the image's entry, or why it could not report anything.
 fn report(python: &Path, sys: &Path) -> Result<Value, String> {
@@ -104,7 +114,7 @@ const CRASH: &[u8] = &[0x0F, 0x0B];
 
 #[test]
 fn speakeasy_runs_the_entry_to_success() {
-    let (Some(folder), Some(python)) = (driver::folder(), speakeasy::python()) else {
+    let (Some(folder), Some(python)) = (driver::folder(), python()) else {
         return;
     };
     judge(&python, &folder.join("halprof.sys")).expect("a driver that binds and creates itself");
@@ -112,7 +122,7 @@ fn speakeasy_runs_the_entry_to_success() {
 
 #[test]
 fn speakeasy_notices_what_is_broken() {
-    let (Some(folder), Some(python)) = (driver::folder(), speakeasy::python()) else {
+    let (Some(folder), Some(python)) = (driver::folder(), python()) else {
         return;
     };
     let driver = Driver { bytes: std::fs::read(folder.join("halprof.sys")).expect("the driver") };

@@ -4,7 +4,7 @@
 //! laid out according to `target/driver/halprof.pdb`, and on the memory of a run of the driver
 //! (`memory-image` of nt-model).
 
-use halprof_tests::driver;
+use halprof_tests::{driver, package};
 use roxmltree::Document;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,27 +16,10 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Whether no test may be skipped.
-fn required() -> bool {
-    std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1")
-}
-
-/// Whether this program is installed.
-///
-/// # Panics
-/// If it is not although `HALPROF_REQUIRE_DRIVER=1` is set.
-fn installed(program: &str, package: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    assert!(found || !required(), "{program} is absent; on Debian: apt-get install {package}");
-    if !found {
-        println!("skipped: {program} is absent; on Debian: apt-get install {package}");
-    }
-    found
-}
-
 /// Runs a file of tests in Node, if the driver and the programs that it needs are there.
 fn node(tests: &str) {
-    let all_installed = PROGRAMS.iter().all(|(name, package)| installed(name, package));
+    let is_installed = |&(name, of): &(&str, &str)| package::tool(name, of).is_some();
+    let all_installed = PROGRAMS.iter().all(is_installed);
     if driver::folder().is_none() || !all_installed {
         return;
     }
@@ -60,12 +43,11 @@ fn the_script_shows_what_memory_holds() {
 #[test]
 fn the_script_shows_what_a_run_left() {
     let found = repository().join("target/memory-image/known.json").exists();
-    let make = "cargo run --profile suite -p nt-model --bin memory-image";
-    assert!(found || !required(), "no memory image: {make}");
     if found {
         node("tests/windbg/recorded.test.js");
     } else {
-        println!("skipped: no memory image: {make}");
+        let make = "cargo run --profile suite -p nt-model --bin memory-image";
+        driver::skip(&format!("no memory image: {make}"));
     }
 }
 
