@@ -145,14 +145,3 @@ fn a_stopped_counter_keeps_its_value() -> TestResult {
     }
     Ok(())
 }
-
-#[test]
-fn counter_mask_2_counts_less() -> TestResult {
-    for layout in layout::all() {
-        let select = layout.instructions | USR_OS | EN;
-        let plain = count(layout, 0, select, everything())?;
-        let masked = count(layout, 0, select | 2 << 24, everything())?;
-        assert!(0 < masked && masked < plain, "{}: {masked}", layout.name);
-    }
-    Ok(())
-}

@@ -58,12 +58,12 @@ fn warm_reset_clears_everything_and_enables_globally() -> TestResult {
 }
 
 #[test]
-fn edge_counts_as_a_counter_mask_of_at_least_1() -> TestResult {
+fn a_counter_mask_counts_cycles_and_edge_is_one_of_at_least_1() -> TestResult {
     for layout in layout::all() {
         let edge = 1 << 18;
         // 42 events come as 10 cycles of 4 events and one of 2.
         for (extra, expected) in
-            [(edge, 11), (1 << 24, 11), (edge | 1 << 24, 11), (edge | 3 << 24, 10)]
+            [(edge, 11), (1 << 24, 11), (2 << 24, 11), (edge | 1 << 24, 11), (edge | 3 << 24, 10)]
         {
             let value = instructions(layout, extra, 42)?;
             assert_eq!(value, expected, "{}: {extra:#x}", layout.name);
