@@ -1,18 +1,21 @@
 //! A client of the driver on a machine.
 
 use halprof_tests::driver;
-use halprof_tests::wire::RawClient;
+use halprof_tests::wire::{RawClient, leaves};
 use nt_model::Device;
-use sim::machines::models::{find, repeat};
 
 /// A client of the driver.
 pub(crate) type Client = RawClient<Device>;
 
-/// A client of the shipped driver, started on this many processors of a model; `None` if it is not
-/// built.
+/// The shipped driver on this many processors of a model, not loaded; `None` if it is not built.
+pub(crate) fn device(model: &str, processors: usize, seed: u64) -> Option<Device> {
+    let file = driver::file()?;
+    Some(Device::new(&file, &leaves(model, processors), seed).expect("a machine"))
+}
+
+/// A client of the same, started.
 pub(crate) fn client(model: &str, processors: usize, seed: u64) -> Option<Client> {
-    let leaves = repeat(&find(model).expect("a model").processors(), processors);
-    let mut device = Device::new(&driver::file()?, &leaves, seed).expect("a machine");
+    let mut device = device(model, processors, seed)?;
     assert_eq!(device.start().unwrap_or_else(|violation| panic!("{violation}")), 0);
     Some(Client::on(device))
 }

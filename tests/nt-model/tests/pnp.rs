@@ -1,8 +1,7 @@
 //! Does the driver survive every order in which the PnP and power managers call it?
 
-use crate::client::{Client, client};
+use crate::client::{Client, client, device};
 use halprof_tests::backend::unbroken;
-use halprof_tests::driver;
 use halprof_tests::requests::{configure, spec};
 use halprof_tests::wire::{AMPLE, about, plain};
 use nt_model::Device;
@@ -12,7 +11,6 @@ use nt_model::traffic::every_session_is_free;
 use shared_types::request::machine::{self, Machine};
 use shared_types::request::{RequestCode, counts, session};
 use shared_types::{ErrorCode, NtStatus};
-use sim::machines::models::{find, repeat};
 
 /// WdfPowerDeviceD3 and WdfPowerDeviceD3Final.
 const D3: u64 = 4;
@@ -44,9 +42,7 @@ fn released() -> Called {
 
 /// The driver in memory, with no device added.
 fn loaded(seed: u64) -> Option<Device> {
-    let file = driver::file()?;
-    let leaves = repeat(&find("skylake").expect("a model").processors(), 2);
-    let mut device = Device::new(&file, &leaves, seed).expect("a machine");
+    let mut device = device("skylake", 2, seed)?;
     assert_eq!(device.load().expect("no rule"), 0);
     Some(device)
 }

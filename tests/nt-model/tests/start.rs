@@ -1,7 +1,8 @@
 //! Does the shipped file load, start, answer and unload without a trace?
 
+use crate::client::device;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, header};
-use nt_model::Device;
+use halprof_tests::wire::leaves;
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY};
 use shared_types::request::machine::{DESCRIBE, Machine};
 use shared_types::request::{Access, Plain};
@@ -19,13 +20,8 @@ fn interface() -> Vec<u8> {
 
 #[test]
 fn it_starts_and_goes() {
-    let Some(file) = halprof_tests::driver::file() else {
-        return;
-    };
     for seed in 0..20 {
-        let leaves = sim::machines::models::find("skylake").expect("a model").processors();
-        let leaves = sim::machines::models::repeat(&leaves, 2);
-        let mut device = Device::new(&file, &leaves, seed).expect("a machine");
+        let Some(mut device) = device("skylake", 2, seed) else { return };
         let started = device.start();
         let told = &device.machine.framework.told;
         assert_eq!(*told, [wide(NT_NAME), wide(SECURITY), interface(), wide(LINK_NAME)]);
@@ -43,16 +39,11 @@ fn it_starts_and_goes() {
 /// notice a registration that ends under the lock (variants.toml).
 #[test]
 fn it_goes_while_a_processor_is_added() {
-    let Some(file) = halprof_tests::driver::file() else {
-        return;
-    };
     for seed in 0..50 {
-        let leaves = sim::machines::models::find("skylake").expect("a model").processors();
-        let leaves = sim::machines::models::repeat(&leaves[..1], 1);
-        let mut device = Device::new(&file, &leaves, seed).expect("a machine");
+        let Some(mut device) = device("skylake", 1, seed) else { return };
         assert_eq!(device.start().expect("it starts"), 0);
         device
-            .remove_while_adding(&leaves[0], seed % 2 == 0)
+            .remove_while_adding(&leaves("skylake", 1)[0], seed % 2 == 0)
             .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
     }
 }
@@ -61,12 +52,8 @@ fn it_goes_while_a_processor_is_added() {
 /// comparison of 50 ms. Whichever it is, the time-stamp counter's frequency is right: here 1 GHz.
 #[test]
 fn it_knows_the_frequency_even_if_a_clock_is_read_slowly() {
-    let Some(file) = halprof_tests::driver::file() else {
-        return;
-    };
-    let leaves = sim::machines::models::find("skylake").expect("a model").processors();
     for nth in 0.. {
-        let mut device = Device::new(&file, &leaves[..1], 1).expect("a machine");
+        let Some(mut device) = device("skylake", 1, 1) else { return };
         device.machine.kernel.slow_after = Some(nth);
         assert_eq!(device.start().expect("no rule"), 0);
         let handle = device.open(4096, ALL_RIGHTS).expect("a handle");
