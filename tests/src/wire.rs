@@ -10,7 +10,7 @@ use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::machine::{self, Machine};
 use shared_types::request::samples::{self, Statistics};
 use shared_types::request::session::{self, Configured, Opened, Spec, UsedInterval};
-use shared_types::request::{Access, Plain, RequestCode};
+use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, Mode, NtStatus, ReplyHeader};
 use sim::Processor;
 use sim::cpu::cpuid::Leaves;
@@ -288,11 +288,6 @@ impl<B: Backend> RawClient<B> {
     /// The machine's description of itself.
     pub fn machine(&mut self) -> Machine {
         self.send(machine::DESCRIBE, &plain(0)).done()
-    }
-
-    /// A handle with only one right.
-    pub fn with_right(&mut self, right: Access) -> B::Handle {
-        unbroken(self.model.open(PROCESS + 1, &[right]))
     }
 }
 

@@ -197,7 +197,7 @@ fn a_handle_does_only_what_it_was_opened_for() {
     for &(code, name) in RequestCode::ALL {
         for &right in ALL_RIGHTS {
             let mut wire = Wire::new("skylake", 1);
-            let handle = wire.with_right(right);
+            let handle = wire.model.open(1, &[right]);
             let case = case(&mut wire, code);
             let status = wire.send_by(&handle, code, &case.request, AMPLE).status;
             let granted = code.0 >> 14 & 3 == right as u32;
