@@ -26,8 +26,6 @@ pub const COUNTER_WIDTH: u8 = 48;
 /// Number of core counters that RDPMC reaches; the following indexes belong to the northbridge.
 pub const RDPMC_CORE_COUNTERS: u8 = 6;
 
-/// PerfCntrGlobalStatus: an overflow interrupt has frozen the branch records.
-pub const GLOBAL_STATUS_LBR_FROZEN: u64 = 1 << 58;
 /// LBR_SELECT: see [`super::intel::LBR_SELECT`].
 pub const LBR_SELECT: u32 = 0xC000_010E;
 /// DBG_EXTN_CFG, a [`DbgExtnCfg`].

@@ -29,7 +29,8 @@ pub const MISC_ENABLE_PERFMON: u64 = 1 << 7;
 /// (IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI), until the bit is acknowledged.
 pub const GLOBAL_STATUS_CTR_FRZ: u64 = 1 << 59;
 /// IA32_PERF_GLOBAL_STATUS bit 58, LBR_FRZ, from version 4 on: an overflow has frozen the branch
-/// records (IA32_DEBUGCTL.FREEZE_LBRS_ON_PMI), until the bit is acknowledged.
+/// records (IA32_DEBUGCTL.FREEZE_LBRS_ON_PMI), until the bit is acknowledged. The same bit of AMD's
+/// PerfCntrGlobalStatus.
 pub const GLOBAL_STATUS_LBR_FRZ: u64 = 1 << 58;
 /// The bits of IA32_PERF_GLOBAL_STATUS that belong to no counter and are acknowledged by whoever
 /// handles the interrupt: metrics overflow (48), Trace_ToPA_PMI (55), CTR_FRZ (59), OvfUncore (61),
