@@ -281,7 +281,7 @@ impl Processor {
         if self.quirks().has(Behaviour::DeadCounters) { Counts::default() } else { self.counts }
     }
 
-    /// Its quirks behaviours.
+    /// In which ways it misbehaves.
     pub fn quirks(&self) -> Quirks {
         self.leaves.quirks()
     }
