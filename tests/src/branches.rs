@@ -1,12 +1,8 @@
 //! Processors that record branches: one for each form of branch records.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "the models and the leaves that are changed are there"
-)]
 
+use crate::wire::first;
 use shared_types::BranchRecords;
 use sim::cpu::cpuid::{CpuidResult, Leaves};
-use sim::machines::models;
 
 /// A processor.
 #[derive(Clone, Debug)]
@@ -37,7 +33,6 @@ pub fn recorders() -> Vec<Recorder> {
         accesses,
         info,
     };
-    let first = |name: &str| models::find(name).expect("a model").processors()[0].clone();
     let skylake = first("skylake");
     let goldmont_plus = with(&skylake, 1, |leaf| leaf.eax = 0x0007_06A1);
     let guest = with(&first("hyperv-guest-intel"), 0x4000_0003, |leaf| {

@@ -15,6 +15,7 @@ use shared_types::{ErrorCode, Mode, NtStatus, ReplyHeader};
 use sim::Processor;
 use sim::cpu::cpuid::Leaves;
 use sim::machine::Model;
+use sim::quirks::Quirks;
 use sim::{load::workload, machines::models};
 use std::mem::size_of;
 use zerocopy::FromBytes;
@@ -310,6 +311,18 @@ pub fn rows(reply: &Reply) -> Vec<Vec<Count>> {
 pub fn about(session: u32) -> Vec<u8> {
     let request = session::Session { header: header(0), session, reserved: 0 };
     requests::bytes(&request, &[])
+}
+
+/// The leaves of a built-in model's first processor.
+#[must_use]
+pub fn first(model: &str) -> Leaves {
+    leaves(model, 1).remove(0)
+}
+
+/// The same processor with these quirks, as `quirks=` takes them.
+#[must_use]
+pub fn with_quirks(leaves: &Leaves, quirks: &str) -> Leaves {
+    leaves.with_quirks(Quirks::parse(quirks).expect("quirks"))
 }
 
 /// The leaves of this many processors of a built-in model.

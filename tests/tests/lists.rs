@@ -5,7 +5,7 @@ use halprof_measure::Source;
 use halprof_measure::source::texts;
 use halprof_tests::branches::with;
 use halprof_tests::requests::{bytes, configure, header, spec};
-use halprof_tests::wire::{Wire, rows};
+use halprof_tests::wire::{Wire, first, rows};
 use shared_types::request::machine::{self, From, Hello, Page, Processor, Register, Registers};
 use shared_types::request::samples::{self, DRAIN_BYTES_MAX, Drained, Statistics};
 use shared_types::request::session::{self, SAMPLE, Spec};
@@ -13,7 +13,6 @@ use shared_types::request::source;
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, LossCause, Sample, SourceNote, SourceTable};
 use sim::machine::Model;
-use sim::machines::models;
 use std::collections::BTreeSet;
 use zerocopy::{FromBytes, FromZeros};
 
@@ -364,8 +363,7 @@ fn the_registers_are_told_whole_or_not_at_all() {
 fn a_processor_tells_what_its_hypervisor_says() {
     const HV1: u32 = Processor::HV1;
     const ROOT: u32 = HV1 | Processor::HV1_ROOT;
-    let root = models::find("hyperv-root-intel").expect("a model");
-    let root = root.processors()[0].clone();
+    let root = first("hyperv-root-intel");
     for ([ebx, ecx, edx], flags) in [
         ([0, 0, 0], HV1),
         ([1, 0, 0], HV1),
@@ -389,8 +387,7 @@ fn a_processor_tells_what_its_hypervisor_says() {
 /// Without a local APIC, CPUID leaf 1 EDX 9, nothing can be interrupted.
 #[test]
 fn a_source_tells_why_it_cannot_be_sampled() {
-    let skylake = models::find("skylake").expect("a model").processors()[0].clone();
-    let no_apic = with(&skylake, 1, |leaf| leaf.edx &= !(1 << 9));
+    let no_apic = with(&first("skylake"), 1, |leaf| leaf.edx &= !(1 << 9));
     let all = sources(&mut Wire::on(Model::new(&[no_apic])), 0);
     for id in [TIME, TOTAL_ISSUES] {
         let source = one(&all, id);

@@ -4,12 +4,11 @@
 use halprof_tests::branches::recorders;
 use halprof_tests::requests::spec;
 use halprof_tests::stepped::Stepped;
-use halprof_tests::wire::leaves;
+use halprof_tests::wire::{leaves, with_quirks};
 use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::{BranchRecords, ErrorCode};
 use sim::cpu::event::Event;
 use sim::machine::Model;
-use sim::quirks::Quirks;
 
 const TOTAL_ISSUES: u32 = 2;
 const PERIOD: u64 = 10_000;
@@ -21,9 +20,8 @@ const MASK: u32 = 1 << 16;
 #[test]
 fn what_was_found_masked_and_overflowed_stays_masked_until_it_is_started() {
     for (quirks, stays) in [("masked+stale-status", true), ("masked", false)] {
-        let parsed = Quirks::parse(quirks).expect("they are known");
         let found: Vec<_> =
-            leaves("skylake", 2).iter().map(|one| one.with_quirks(parsed)).collect();
+            leaves("skylake", 2).iter().map(|one| with_quirks(one, quirks)).collect();
         let mut machine = Stepped::<Model>::of(&found);
         machine.settings.processors[0] = 1;
         machine.run(SAMPLE, &[spec(TOTAL_ISSUES)]);

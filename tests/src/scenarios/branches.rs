@@ -5,14 +5,13 @@ use crate::backend::Backend;
 use crate::branches::{Recorder, recorders, with};
 use crate::requests::spec;
 use crate::stepped::Stepped;
+use crate::wire::{first, with_quirks};
 use shared_types::request::machine::Processor as Described;
 use shared_types::request::session::{Configure, SAMPLE, Spec};
 use shared_types::{Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, Sample};
 use sim::Taken;
 use sim::cpu::cpuid::Leaves;
 use sim::cpu::event::Event;
-use sim::machines::models;
-use sim::quirks::Quirks;
 
 scenarios![
     records_are_the_branches_before_the_overflow,
@@ -353,36 +352,31 @@ fn every_processor_says_what_it_records<B: Backend>() {
 /// Each condition for branch recording; if one is not met, no register behind it is accessed.
 fn gates<B: Backend>() {
     use BranchReason as R;
-    let model = |name| models::find(name).expect("a model").processors()[0].clone();
-    let skylake = model("skylake");
-    let rapids = model("sapphire-rapids");
-    let zen4 = model("zen4");
+    let skylake = first("skylake");
+    let rapids = first("sapphire-rapids");
+    let zen4 = first("zen4");
     let hyperv = |edx: u32| {
-        with(&model("hyperv-root-intel"), 0x4000_0003, |leaf| {
+        with(&first("hyperv-root-intel"), 0x4000_0003, |leaf| {
             leaf.edx |= edx;
         })
     };
     let rows = [
-        ("haswell", model("haswell"), R::NoRecords),
-        ("yonah", model("yonah"), R::NoRecords),
-        ("pentium 4", model("pentium4"), R::NoRecords),
-        ("k8", model("k8"), R::NoRecords),
-        ("zen2", model("zen2"), R::NoRecords),
+        ("haswell", first("haswell"), R::NoRecords),
+        ("yonah", first("yonah"), R::NoRecords),
+        ("pentium 4", first("pentium4"), R::NoRecords),
+        ("k8", first("k8"), R::NoRecords),
+        ("zen2", first("zen2"), R::NoRecords),
         ("Hyper-V's root", hyperv(0), R::Hypervisor),
         ("Hyper-V that offers them", hyperv(1 << 26), R::Available),
         (
             "KVM in Hyper-V's face",
-            with(&model("kvm-hyperv-face"), 0x4000_0003, |leaf| {
+            with(&first("kvm-hyperv-face"), 0x4000_0003, |leaf| {
                 leaf.edx |= 1 << 26 | 1 << 2;
             }),
             R::Hypervisor,
         ),
-        ("KVM", rapids.with_quirks(Quirks::parse("hypervisor-masks").expect("one")), R::Hypervisor),
-        (
-            "KVM on AMD",
-            zen4.with_quirks(Quirks::parse("hypervisor-masks").expect("one")),
-            R::Hypervisor,
-        ),
+        ("KVM", with_quirks(&rapids, "hypervisor-masks"), R::Hypervisor),
+        ("KVM on AMD", with_quirks(&zen4, "hypervisor-masks"), R::Hypervisor),
         ("no PDCM", with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)), R::Format),
         ("no version 2", with(&skylake, 0xA, |leaf| leaf.eax &= !0x6), R::NoRecords),
         ("no LAPIC", with(&rapids, 1, |leaf| leaf.edx &= !(1 << 9)), R::NoInterrupt),
@@ -483,9 +477,8 @@ fn all_is_left_as_it_was_found<B: Backend>() {
                 BranchRecords::AmdV2 => &[(0xC000_010E, 0x55), (0xC000_010F, 0x9)],
                 _ => &[(0x1C8, 0x1AA)],
             };
-            let processor = machine.processor(0);
             for &(msr, value) in left.iter().chain(&[(IA32_DEBUGCTL, found)]) {
-                processor.wrmsr(msr, value).expect("a register");
+                machine.client.write(0, msr, value);
             }
             let before = registers(&mut machine);
             let mut bench = Bench::filtered(machine, 8, Configure::CALLS);
@@ -534,8 +527,7 @@ fn switch(recorder: &Recorder) -> (u32, u64) {
 
 fn somebody_elses_recording_is_left_alone<B: Backend>() {
     for recorder in recorders() {
-        let quirks = Quirks::parse("branches-on").expect("one");
-        let mut machine = on::<B>(&recorder.leaves.with_quirks(quirks));
+        let mut machine = on::<B>(&with_quirks(&recorder.leaves, "branches-on"));
         let before = registers(&mut machine);
         machine.settings.branches = 8;
         machine.configure(SAMPLE, &[sampled()], 0);
@@ -553,10 +545,8 @@ fn somebody_elses_recording_is_left_alone<B: Backend>() {
 
 fn a_recording_that_somebody_changes_ends_the_session<B: Backend>() {
     for recorder in recorders() {
-        let quirks = Quirks::parse("branches-changed").expect("one");
-        let changed = Recorder { leaves: recorder.leaves.with_quirks(quirks), ..recorder.clone() };
+        let machine = on::<B>(&with_quirks(&recorder.leaves, "branches-changed"));
         // A filter that differs from theirs: theirs of all branches would be taken for ours.
-        let machine = on::<B>(&changed.leaves);
         let mut bench = Bench::filtered(machine, 8, Configure::TO_USER);
         let mut theirs = None;
         for _ in 0..4 {
@@ -591,9 +581,7 @@ fn a_recording_that_somebody_changes_ends_the_session<B: Backend>() {
 /// and the next one is not refused.
 fn a_recording_whose_freeze_is_cleared_is_ended_whole<B: Backend>() {
     for recorder in recorders() {
-        let quirks = Quirks::parse("freeze-cleared").expect("one");
-        let leaves = recorder.leaves.with_quirks(quirks);
-        let mut before = on::<B>(&leaves);
+        let mut before = on::<B>(&with_quirks(&recorder.leaves, "freeze-cleared"));
         let found = registers(&mut before);
         let mut bench = Bench::filtered(before, 8, 0);
         for _ in 0..4 {
@@ -678,9 +666,8 @@ fn a_record_between_two_kernel_addresses_is_hidden_too<B: Backend>() {
         if recorder.records == BranchRecords::AmdV2 {
             (address, valid) = (address & ((1 << 58) - 1), 1 << 63);
         }
-        let processor = bench.machine.processor(0);
-        processor.wrmsr(from, address).expect("a record");
-        processor.wrmsr(to, address | valid).expect("a record");
+        bench.machine.client.write(0, from, address);
+        bench.machine.client.write(0, to, address | valid);
         let nothing = Branch { flags: Branch::HIDDEN, ..Branch::default() };
         assert_eq!(bench.branches(), [nothing], "{}", recorder.name);
     }
@@ -694,8 +681,7 @@ fn cycles_that_are_not_valid_are_not_told<B: Backend>() {
         bench.take([taken(1)]);
         let [.., info] = newest(&recorder, &mut bench);
         let value = bench.read(info) & !(1 << 60);
-        let processor = bench.machine.processor(0);
-        processor.wrmsr(info, value).expect("a record");
+        bench.machine.client.write(0, info, value);
         let branch = bench.branches()[0];
         assert_eq!((branch.cycles, branch.flags), (0, Branch::PREDICTED));
     }
@@ -750,17 +736,13 @@ fn a_debug_exception_does_not_end_the_recording<B: Backend>() {
         let debugctl = bench.read(IA32_DEBUGCTL);
         for _ in 0..3 {
             bench.take((1..=20).map(taken));
-            let processor = bench.machine.processor(0);
-            let cleared = processor.wrmsr(IA32_DEBUGCTL, debugctl & !1);
-            cleared.expect("a register");
+            bench.machine.client.write(0, IA32_DEBUGCTL, debugctl & !1);
             assert_eq!(bench.branches(), [], "{}", recorder.name);
             assert_eq!(bench.read(IA32_DEBUGCTL), debugctl, "{}", recorder.name);
             bench.take((1..=20).map(taken));
             assert_eq!(bench.branches().len(), 8, "{}", recorder.name);
         }
-        let processor = bench.machine.processor(0);
-        let cleared = processor.wrmsr(IA32_DEBUGCTL, debugctl & !1);
-        cleared.expect("a register");
+        bench.machine.client.write(0, IA32_DEBUGCTL, debugctl & !1);
         bench.machine.stop();
         assert_eq!(bench.read(IA32_DEBUGCTL), 0, "{}", recorder.name);
     }

@@ -4,12 +4,11 @@
 use crate::backend::{Backend, unbroken};
 use crate::machines::{self, specs};
 use crate::requests::{bytes, configure, header, spec};
-use crate::wire::{RawClient, leaves};
+use crate::wire::{RawClient, first, leaves, with_quirks};
 use shared_types::request::machine::{From, PROCESSORS, Page, Processor};
 use shared_types::request::session::{self, Configure, Spec};
 use shared_types::request::{counts, rdpmc};
 use shared_types::{ErrorCode, ProfileSource};
-use sim::quirks::Quirks;
 use std::mem::offset_of;
 
 scenarios![
@@ -384,9 +383,8 @@ fn a_refused_start_leaves_the_registers_as_they_were<B: Backend>() {
     for layout in LAYOUTS {
         for option in ["dead-counters", "dead-interrupts"] {
             for &flags in layout.flags() {
-                let one = &leaves(layout.model, 1)[0];
-                let quirks = Quirks::parse(option).expect("one");
-                let mut client = RawClient::<B>::of(&[one.with_quirks(quirks)]);
+                let leaves = with_quirks(&first(layout.model), option);
+                let mut client = RawClient::<B>::of(&[leaves]);
                 let before = all_registers(&mut client, layout);
                 let number = client.configured(flags, &[spec(TOTAL_ISSUES)]);
                 let case = format!("{} {option} {flags}", layout.model);

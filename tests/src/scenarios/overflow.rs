@@ -5,12 +5,11 @@ use crate::backend::Backend;
 use crate::branches::with;
 use crate::requests::spec;
 use crate::stepped::Stepped;
-use crate::wire::leaves;
+use crate::wire::{first, with_quirks};
 use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{SAMPLE, Spec};
 use sim::cpu::event::{Counts, Event};
-use sim::quirks::Quirks;
 
 scenarios![
     an_interrupt_without_an_overflow_is_told_and_nothing_else,
@@ -214,7 +213,7 @@ fn is_masked<B: Backend>(machine: &mut Stepped<B>) -> bool {
 /// On a processor that is not used, because there are too many CPU types, another owner's counter may
 /// interrupt.
 fn lvtpc_does_not_stay_masked_on_a_processor_of_an_eighth_kind<B: Backend>() {
-    let skylake = leaves("skylake", 1).remove(0);
+    let skylake = first("skylake");
     let counters = |n: u32| with(&skylake, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF00 | n << 8);
     let eight: Vec<_> = (1..=8).map(counters).collect();
     let mut machine = Stepped::<B>::of(&eight);
@@ -316,24 +315,21 @@ fn an_interrupt_after_the_session_is_not_charged_to_it<B: Backend>() {
 /// first, before LVTPC is unmasked.
 fn an_overflow_behind_a_masked_lvtpc_is_not_lost<B: Backend>() {
     for model in ["zen2", "zen4", "yonah"] {
-        let model = sim::machines::models::find(model).expect("a model");
-        let masks = Quirks::parse("hypervisor-masks").expect("one");
-        let leaves = model.processors()[0].with_quirks(masks);
-        let mut machine = Stepped::<B>::of(&[leaves]);
+        let mut machine = Stepped::<B>::of(&[with_quirks(&first(model), "hypervisor-masks")]);
         machine.run(SAMPLE, &[TOTAL_ISSUES, BRANCH_INSTRUCTIONS].map(sampled));
         for round in 1..=20 {
             let to = round * PERIOD + 1000;
             machine.retire(0, &[(Event::Instructions, to)]);
             let cpu = machine.cpu(0);
             let accepted = cpu.processor.acknowledge_interrupt();
-            assert!(accepted.is_some(), "{}, {round}", model.name);
+            assert!(accepted.is_some(), "{model}, {round}");
             let mut counts: Counts = *cpu.processor.counts();
             counts.set(Event::Branches, to, to);
             cpu.before_lvtpc = Some(counts);
             machine.spurious_interrupt(0);
             while machine.take_interrupt(0) {}
             let generated = machine.statistics().generated;
-            assert_eq!(generated, 2 * round, "{}", model.name);
+            assert_eq!(generated, 2 * round, "{model}");
         }
         machine.stop();
     }

@@ -4,12 +4,11 @@
 use crate::backend::Backend;
 use crate::requests::spec;
 use crate::stepped::Stepped;
+use crate::wire::{first, with_quirks};
 use hal_profile::service::Timer;
 use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::{ErrorCode, LossCause};
 use sim::cpu::event::Event;
-use sim::machines::models;
-use sim::quirks::Quirks;
 
 scenarios![
     what_waits_for_its_slice_does_not_run,
@@ -107,8 +106,8 @@ fn a_slice_is_over_after_three_quarters_of_its_time<B: Backend>() {
 /// A slice of a second is not over at the looks within it, however early they come.
 fn a_long_slice_is_looked_at_as_often_as_any_session<B: Backend>() {
     const SECOND: u32 = 10_000_000;
-    let skylake = models::find("skylake").expect("a model").processors()[0].clone();
-    let narrow = skylake.with_quirks(Quirks::parse("narrow-counters").expect("one"));
+    let skylake = first("skylake");
+    let narrow = with_quirks(&skylake, "narrow-counters");
     let specs = &TWO_SLICES.map(spec)[..6];
     for (leaves, flags, looks) in [(skylake, SAMPLE, 4), (narrow, 0, 45)] {
         let mut machine = Stepped::<B>::of(&[leaves]);
@@ -134,8 +133,8 @@ fn a_long_slice_is_looked_at_as_often_as_any_session<B: Backend>() {
 /// at least every 5 s; while sampling, overflows are looked for every 250 ms. Only the timer of slices is
 /// precise.
 fn the_timer_is_as_frequent_as_the_session_needs<B: Backend>() {
-    let skylake = || models::find("skylake").expect("a model").processors()[0].clone();
-    let narrow = skylake().with_quirks(Quirks::parse("narrow-counters").expect("one"));
+    let skylake = || first("skylake");
+    let narrow = with_quirks(&skylake(), "narrow-counters");
     let quarter = ((1_u64 << 32) / 4_800 / 4) as u32;
     let two = &TWO_SLICES.map(spec)[..6];
     let one = &[spec(TOTAL_ISSUES)][..];
@@ -243,9 +242,7 @@ fn no_slice_begins_after_the_end<B: Backend>() {
 fn no_slice_begins_frozen<B: Backend>() {
     const GLOBAL_STATUS: u32 = 0x38E;
     const CTR_FRZ: u64 = 1 << 59;
-    let skylake = models::find("skylake").expect("a model").processors()[0].clone();
-    let frozen = skylake.with_quirks(Quirks::parse("frozen").expect("one"));
-    let mut machine = Stepped::<B>::of(&[frozen]);
+    let mut machine = Stepped::<B>::of(&[with_quirks(&first("skylake"), "frozen")]);
     let specs = TWO_SLICES.map(|source| every(100_000, source));
     machine.configure(SAMPLE, &specs[..6], 40_000);
     machine.processor(0).set_timestamp(1_000_000);
