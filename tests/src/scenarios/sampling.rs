@@ -149,10 +149,12 @@ fn netburst_samples_where_overflows_are_not_flagged<B: Backend>() {
     }
 }
 
-/// However late an interrupt is, the events beyond the period count towards the next one.
+/// However late an interrupt is, the events beyond the period count towards the next one. The local
+/// APIC's mode has no part in it, and hundreds of processors take long.
 fn late_interrupts_do_not_drift<B: Backend>() {
     for skid in [1, 100, 5000] {
-        for (model, processors, works, list, expected) in WAYS {
+        let ways = WAYS.into_iter().filter(|(_, processors, ..)| *processors < 256);
+        for (model, processors, works, list, expected) in ways {
             let mut connection = machine::<B>(model, processors);
             let specs = specs(&mut connection, list);
             let text = format!("{AMOUNTS},processors={works},skid={skid}");
