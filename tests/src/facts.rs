@@ -7,6 +7,7 @@ use hal_profile::cpu::generation::AmdGeneration;
 use hal_profile::source::{CounterSet, Row, Select};
 use halprof_measure::source::texts::{self, SourceTexts};
 use shared_types::{ProfileSource, SourceTable};
+use sim::cpu::event::Event;
 
 /// One record of a CSV: its fields, by column name.
 pub type Record = HashMap<String, String>;
@@ -76,6 +77,47 @@ pub fn named<'a>(
 #[must_use]
 pub fn without_profile(symbol: &str) -> &str {
     symbol.strip_prefix("Profile").expect("a symbol")
+}
+
+const MEANINGS: [(&str, Event); 26] = [
+    ("TotalIssues", Event::Instructions),
+    ("InstructionsRetired", Event::Instructions),
+    ("TotalCycles", Event::Cycles),
+    ("UnhaltedCoreCycles", Event::Cycles),
+    ("UnhaltedReferenceCycles", Event::RefCycles),
+    ("BranchInstructions", Event::Branches),
+    ("BranchInstructionsRetired", Event::Branches),
+    ("BranchMispredictions", Event::BranchMisses),
+    ("BranchMispredictsRetired", Event::BranchMisses),
+    ("LastLevelCacheReferences", Event::LlcReferences),
+    ("LastLevelCacheMisses", Event::LlcMisses),
+    ("CacheMisses", Event::LlcMisses),
+    ("L2Misses", Event::LlcMisses),
+    ("DcacheAccesses", Event::L1dAccesses),
+    ("DcacheMisses", Event::L1dMisses),
+    ("IcacheIssues", Event::L1iFetches),
+    ("IcacheMisses", Event::L1iMisses),
+    ("FpInstructions", Event::FpOperations),
+    // SDM vol. 3B, "Fixed-function Performance Counters": counters 0, 1 and 2.
+    ("INST_RETIRED.ANY", Event::Instructions),
+    ("CPU_CLK_UNHALTED.THREAD", Event::Cycles),
+    ("CPU_CLK_UNHALTED.REF_TSC", Event::RefCycles),
+    // p5-events.csv: the plain Pentium's approximation, for which the MMX has a separate source.
+    ("PIPELINE_FLUSHES", Event::BranchMisses),
+    // p6-events.csv: L2_RQSTS with all MESI states.
+    ("L2_RQSTS", Event::LlcReferences),
+    // p4-events.csv: the profile source is the event with all its mask bits.
+    ("global_power_events", Event::Cycles),
+    ("branch_retired", Event::Branches),
+    ("mispred_branch_retired", Event::BranchMisses),
+];
+
+/// The workload event that a name in the fact tables means; `None` where no workload has an amount
+/// for it.
+#[must_use]
+pub fn meaning(name: &str) -> Option<Event> {
+    let found = MEANINGS.iter().find(|(known, _)| *known == name);
+    found.map(|&(_, event)| event)
 }
 
 /// Every generation whose events are known.

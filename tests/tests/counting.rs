@@ -4,7 +4,7 @@
 use halprof_measure::Source;
 use halprof_measure::events::microarchitecture;
 use halprof_measure::{Connection, InProcess};
-use halprof_tests::facts::{Record, number, without_profile};
+use halprof_tests::facts::{Record, meaning, number, without_profile};
 use halprof_tests::machines::{count, count_in_steps, machine, spec, specs, workload};
 use proptest::prelude::*;
 use shared_types::ProfileSource;
@@ -54,46 +54,6 @@ const MACHINES: [(&str, Facts); 17] = [
     ("zen4", Facts::Amd("19h", "Zen 4")),
     ("zen5", Facts::Amd("1Ah", "Zen 5")),
 ];
-
-/// The workload event for each name in the fact tables. Names that are not listed have no amount in
-/// a workload: they count 0.
-const MEANINGS: [(&str, Event); 26] = [
-    ("TotalIssues", Event::Instructions),
-    ("InstructionsRetired", Event::Instructions),
-    ("TotalCycles", Event::Cycles),
-    ("UnhaltedCoreCycles", Event::Cycles),
-    ("UnhaltedReferenceCycles", Event::RefCycles),
-    ("BranchInstructions", Event::Branches),
-    ("BranchInstructionsRetired", Event::Branches),
-    ("BranchMispredictions", Event::BranchMisses),
-    ("BranchMispredictsRetired", Event::BranchMisses),
-    ("LastLevelCacheReferences", Event::LlcReferences),
-    ("LastLevelCacheMisses", Event::LlcMisses),
-    ("CacheMisses", Event::LlcMisses),
-    ("L2Misses", Event::LlcMisses),
-    ("DcacheAccesses", Event::L1dAccesses),
-    ("DcacheMisses", Event::L1dMisses),
-    ("IcacheIssues", Event::L1iFetches),
-    ("IcacheMisses", Event::L1iMisses),
-    ("FpInstructions", Event::FpOperations),
-    // SDM vol. 3B, "Fixed-function Performance Counters": counters 0, 1 and 2.
-    ("INST_RETIRED.ANY", Event::Instructions),
-    ("CPU_CLK_UNHALTED.THREAD", Event::Cycles),
-    ("CPU_CLK_UNHALTED.REF_TSC", Event::RefCycles),
-    // p5-events.csv: the plain Pentium's approximation, for which the MMX has a separate source.
-    ("PIPELINE_FLUSHES", Event::BranchMisses),
-    // p6-events.csv: L2_RQSTS with all MESI states.
-    ("L2_RQSTS", Event::LlcReferences),
-    // p4-events.csv: the profile source is the event with all its mask bits.
-    ("global_power_events", Event::Cycles),
-    ("branch_retired", Event::Branches),
-    ("mispred_branch_retired", Event::BranchMisses),
-];
-
-fn meaning(name: &str) -> Option<Event> {
-    let found = MEANINGS.iter().find(|(known, _)| *known == name);
-    found.map(|&(_, event)| event)
-}
 
 /// What identifies a select apart from its mode bits: a number, or the manual's name.
 type Key = String;

@@ -1,9 +1,11 @@
 //! Does the model count what the facts say, all of it and nothing else?
 
+use halprof_tests::facts::meaning;
+use halprof_tests::source_data;
 use sim::cpu::event::Event;
 use sim::units::amd::events::{self as amd_events, Generation};
 use sim::units::intel::events as architectural_events;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const GENERATIONS: [Generation; 13] = [
     Generation::K7,
@@ -23,16 +25,6 @@ const GENERATIONS: [Generation; 13] = [
 
 /// Generation, event, unit mask, kind, in a form that sorts and prints.
 type Fact = (String, u16, u8, &'static str);
-type Row = BTreeMap<String, String>;
-
-fn rows(file: &str) -> Vec<Row> {
-    let path = format!("{}/../hal-profile/data/{file}", env!("CARGO_MANIFEST_DIR"));
-    csv::Reader::from_path(&path)
-        .expect("the file of facts is there")
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .expect("every row has the header's columns")
-}
 
 fn hex(text: &str) -> u16 {
     let digits = text.trim_start_matches("0x");
@@ -42,21 +34,7 @@ fn hex(text: &str) -> u16 {
 /// The event that a profile source means, if a workload has an amount for it.
 fn kind(source: &str) -> Option<Event> {
     let (name, _) = source.split_once(" -> ").unwrap_or((source, ""));
-    Some(match name {
-        "ProfileTotalIssues" | "InstructionsRetired" => Event::Instructions,
-        "ProfileTotalCycles" | "UnhaltedCoreCycles" => Event::Cycles,
-        "UnhaltedReferenceCycles" => Event::RefCycles,
-        "ProfileBranchInstructions" | "BranchInstructionsRetired" => Event::Branches,
-        "ProfileBranchMispredictions" | "BranchMispredictsRetired" => Event::BranchMisses,
-        "ProfileDcacheAccesses" => Event::L1dAccesses,
-        "ProfileDcacheMisses" => Event::L1dMisses,
-        "ProfileIcacheIssues" => Event::L1iFetches,
-        "ProfileIcacheMisses" => Event::L1iMisses,
-        "ProfileFpInstructions" => Event::FpOperations,
-        "LastLevelCacheReferences" => Event::LlcReferences,
-        "ProfileCacheMisses" | "LastLevelCacheMisses" => Event::LlcMisses,
-        _ => return None,
-    })
+    meaning(name.strip_prefix("Profile").unwrap_or(name))
 }
 
 fn generation(family: &str, core: &str) -> Generation {
@@ -83,7 +61,7 @@ fn fact(generation: Generation, event: u16, unit_mask: u8, counts: Event) -> Fac
 
 /// The rows of K8 and later.
 fn modern_facts() -> BTreeSet<Fact> {
-    rows("events-modern.csv")
+    source_data!("events-modern")
         .iter()
         .filter(|row| row["vendor"] == "AMD" && row["fit"] != "note")
         .map(|row| {
@@ -97,7 +75,7 @@ fn modern_facts() -> BTreeSet<Fact> {
 
 /// The rows of K7 that its mapping lists as clean matches.
 fn k7_facts() -> BTreeSet<Fact> {
-    rows("mapping.csv")
+    source_data!("mapping")
         .iter()
         .filter(|row| row["family"] == "K7" && row["offer"] == "yes")
         .map(|row| {
@@ -135,7 +113,7 @@ fn no_amd_select_has_two_meanings() {
 
 #[test]
 fn architectural_rows_are_the_facts_and_the_facts_are_rows() {
-    let facts: BTreeSet<_> = rows("events-modern.csv")
+    let facts: BTreeSet<_> = source_data!("events-modern")
         .iter()
         .filter(|row| row["family"] == "architectural")
         .filter_map(|row| {
