@@ -50,6 +50,16 @@ impl Silicon {
         Self::new(b"GenuineIntel", 2, signature(family, model)).leaf(0x8000_0000, [0; 4])
     }
 
+    /// A Pentium 4 of model 2 without a second thread, or one of two threads.
+    #[must_use]
+    pub fn pentium_4(thread: Option<u32>) -> Self {
+        let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
+        let edx = u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5;
+        Self::new(b"GenuineIntel", 2, signature(15, 2))
+            .leaf(1, [signature(15, 2), ebx, 0, edx])
+            .msr(0x1A0, 1 << 7)
+    }
+
     /// An AMD processor.
     #[must_use]
     pub fn amd(family: u32, model: u32) -> Self {

@@ -392,13 +392,8 @@ fn family_15h_masks() {
     check_longer(&bulldozer, &sources, 4..9);
 }
 
-/// A Pentium 4 without a second thread, or one of two threads.
 fn pentium_4(thread: Option<u32>) -> Capabilities {
-    let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
-    Silicon::new(b"GenuineIntel", 2, signature(15, 2))
-        .leaf(1, [signature(15, 2), ebx, 0, u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5])
-        .msr(0x1A0, 1 << 7)
-        .discover()
+    Silicon::pentium_4(thread).discover()
 }
 
 fn netburst_rows() -> Vec<(&'static str, Source)> {

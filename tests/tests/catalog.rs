@@ -57,14 +57,8 @@ fn pentium_iii() -> Capabilities {
     Silicon::old_intel(6, 8).discover()
 }
 
-/// A Pentium 4 of model 2 without a second thread, or one of two threads.
 fn pentium_4(thread: Option<u32>) -> Capabilities {
-    let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
-    let edx = u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5;
-    Silicon::new(b"GenuineIntel", 2, signature(15, 2))
-        .leaf(1, [signature(15, 2), ebx, 0, edx])
-        .msr(0x1A0, 1 << 7)
-        .discover()
+    Silicon::pentium_4(thread).discover()
 }
 
 fn amd(family: u32, model: u32) -> Capabilities {
