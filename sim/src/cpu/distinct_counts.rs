@@ -12,6 +12,11 @@ pub(crate) fn kernel(event: Event) -> u64 {
     100_000 + 16 * event.index() as u64
 }
 
+/// How often `event` happens in one round.
+pub(crate) fn both_modes(event: Event) -> u64 {
+    user(event) + kernel(event)
+}
+
 /// All that has happened after this many rounds.
 pub(crate) fn after(rounds: u64) -> Counts {
     let mut counts = Counts::default();

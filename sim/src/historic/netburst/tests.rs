@@ -1,7 +1,7 @@
 //! The rules of NetBurst's counters, with one test each.
 
 use super::*;
-use crate::cpu::distinct_counts::{after, kernel, only, user};
+use crate::cpu::distinct_counts::{after, both_modes, kernel, only, user};
 use crate::cpu::event::BURST;
 use hal_profile::cpu::machine::CpuidResult;
 
@@ -92,10 +92,6 @@ fn counted_by_both(n: u32, writes: &[(u32, u64)]) -> u64 {
     unit.count(0, &after(1));
     unit.count(1, &after(2));
     read(&mut unit, counter(n))
-}
-
-fn both_modes(event: Event) -> u64 {
-    user(event) + kernel(event)
 }
 
 /// A unit that counts user instructions on counter 12 from `-preset`, with these additional bits in

@@ -1,7 +1,7 @@
 //! The rules of the P6 family's counters, with one test each.
 
 use super::*;
-use crate::cpu::distinct_counts::{after, kernel, only, user};
+use crate::cpu::distinct_counts::{after, both_modes, only, user};
 use crate::cpu::event::{BURST, Event};
 use hal_profile::cpu::machine::CpuidResult;
 
@@ -41,10 +41,6 @@ fn counted(selects: [u64; 2], now: &Counts) -> [u64; 2] {
     write(&mut unit, PERF_EVT_SEL1, selects[1]).expect("no reserved bit");
     unit.count(0, now);
     [read(&mut unit, PERF_CTR0), read(&mut unit, PERF_CTR1)]
-}
-
-fn both_modes(event: Event) -> u64 {
-    user(event) + kernel(event)
 }
 
 /// SDM vol. 3B, "PerfEvtSel0 and PerfEvtSel1 MSRs": EN is in the first alone, and bit 21 in neither.

@@ -1,7 +1,7 @@
 //! The rules of the Pentium's counters, with one test each.
 
 use super::*;
-use crate::cpu::distinct_counts::{after, kernel, only, user};
+use crate::cpu::distinct_counts::{after, both_modes, only, user};
 use crate::cpu::event::Event;
 use hal_profile::cpu::machine::CpuidResult;
 
@@ -35,10 +35,6 @@ fn counted(features: u32, cesr: u64) -> [u64; 2] {
     write(&mut unit, CESR, cesr).expect("no reserved bit");
     unit.count(0, &after(1));
     [read(&mut unit, CTR0), read(&mut unit, CTR1)]
-}
-
-fn both_modes(event: Event) -> u64 {
-    user(event) + kernel(event)
 }
 
 #[test]
