@@ -235,16 +235,12 @@ fn a_group_is_always_in_one_slice<B: Backend>() {
             [3, 4],
         ),
     ] {
-        // Five instructions per branch at every moment, give or take one.
-        let text = "cycles=50000000,instructions=50000000,branches=10000000,seed=";
-        for seed in 0..5 {
-            let (counts, slices) = rotate::<B>(model, list, &format!("{text}{seed}"));
-            assert!(slices > 1, "{model}");
-            let [first, second] = pair.map(|index| counts[index]);
-            assert_eq!(first.running, second.running, "{model}");
-            assert_eq!(first.slices, second.slices, "{model}");
-            assert_eq!(first.time_squared, second.time_squared, "{model}");
-        }
+        let (counts, slices) = rotate::<B>(model, list, AMOUNTS);
+        assert!(slices > 1, "{model}");
+        let [first, second] = pair.map(|index| counts[index]);
+        assert_eq!(first.running, second.running, "{model}");
+        assert_eq!(first.slices, second.slices, "{model}");
+        assert_eq!(first.time_squared, second.time_squared, "{model}");
         let mut connection = machine::<B>(model, 1);
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
@@ -268,15 +264,13 @@ fn configure_tells_the_slices_of_the_plan<B: Backend>() {
 fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_slices<B: Backend>() {
     let list = "FixedCycles,FixedInstructions,TotalIssues,CacheMisses,LLCReference,\
         BranchInstructions,BranchMispredictions";
-    for seed in 0..5 {
-        let (counts, slices) = rotate::<B>("skylake", list, &format!("{AMOUNTS},seed={seed}"));
-        assert_eq!(slices, 2);
-        let exact: Vec<Estimate> = counts.iter().take(2).map(Estimate::new).collect();
-        let values: Vec<_> = exact.iter().map(|exact| exact.value).collect();
-        assert_eq!(values, [100_000_000, 80_000_000].map(Some));
-        assert!(exact.iter().all(|exact| !exact.scaled));
-        assert!(counts.iter().skip(2).any(|count| Estimate::new(count).scaled));
-    }
+    let (counts, slices) = rotate::<B>("skylake", list, AMOUNTS);
+    assert_eq!(slices, 2);
+    let exact: Vec<Estimate> = counts.iter().take(2).map(Estimate::new).collect();
+    let values: Vec<_> = exact.iter().map(|exact| exact.value).collect();
+    assert_eq!(values, [100_000_000, 80_000_000].map(Some));
+    assert!(exact.iter().all(|exact| !exact.scaled));
+    assert!(counts.iter().skip(2).any(|count| Estimate::new(count).scaled));
 }
 
 /// The members of a group are counted at the same time.
