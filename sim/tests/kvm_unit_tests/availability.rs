@@ -1,12 +1,10 @@
 //! Which registers exist (the selftest forces versions 0 to 5 through CPUID, and so do these
 //! tests).
 
-use crate::kvm_unit_tests::layout::{self, EN, USR_OS, counts, leaf};
+use crate::kvm_unit_tests::layout::{self, EN, TestResult, USR_OS, counts, leaf};
 use sim::Processor;
 use sim::cpu::event::Event;
 use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
 
 /// A Raptor Lake with this leaf 0x0A.
 fn forced(eax: u32, ebx: u32, ecx: u32, edx: u32) -> Processor {

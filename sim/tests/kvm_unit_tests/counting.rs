@@ -1,10 +1,10 @@
 //! Counting.
 
-use crate::kvm_unit_tests::layout::{self, EN, Layout, USR_OS, counts, everything, split};
+use crate::kvm_unit_tests::layout::{
+    self, EN, Layout, TestResult, USR_OS, counts, everything, split,
+};
 use sim::cpu::event::{Counts, Event};
 use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
 
 /// Counts `now` with one select on counter `i` of a new processor.
 fn count(layout: Layout, i: u32, select: u64, now: Counts) -> Result<u64, Fault> {

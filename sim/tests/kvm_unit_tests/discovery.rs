@@ -1,11 +1,9 @@
 //! Discovery and setup.
 
-use crate::kvm_unit_tests::layout::{self, Layout, counts, leaf};
+use crate::kvm_unit_tests::layout::{self, Layout, TestResult, counts, leaf};
 use sim::Processor;
 use sim::cpu::event::Event;
 use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
 
 #[test]
 fn leaf_0x0a_declares_counters_and_width() -> TestResult {

@@ -4,6 +4,10 @@ use hal_profile::cpu::machine::CpuidResult;
 use sim::Processor;
 use sim::cpu::cpuid::Leaves;
 use sim::cpu::event::{Counts, Event};
+use sim::cpu::fault::Fault;
+
+/// A test fails with the access that was refused.
+pub(crate) type TestResult = Result<(), Fault>;
 
 pub(crate) const EN: u64 = 1 << 22;
 pub(crate) const INT: u64 = 1 << 20;

@@ -1,11 +1,9 @@
 //! Overflow, and writes to a running counter.
 
-use crate::kvm_unit_tests::layout::{self, EN, INT, Layout, USR_OS, VECTOR, counts};
+use crate::kvm_unit_tests::layout::{self, EN, INT, Layout, TestResult, USR_OS, VECTOR, counts};
 use sim::Processor;
 use sim::cpu::event::Event;
 use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
 
 /// Presets counter `i` and starts it counting instructions.
 fn start(layout: Layout, i: u32, preset: u64, extra: u64) -> Result<Processor, Fault> {

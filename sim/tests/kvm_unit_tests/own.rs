@@ -2,13 +2,11 @@
 //! guest and host bits, each family's own events, the processor without a unit.
 
 use crate::kvm_unit_tests::layout::{
-    self, EN, INT, Layout, USR_OS, VECTOR, counts, everything, leaf,
+    self, EN, INT, Layout, TestResult, USR_OS, VECTOR, counts, everything, leaf,
 };
 use sim::Processor;
 use sim::cpu::event::Event;
 use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
 
 fn instructions(layout: Layout, extra: u64, n: u64) -> Result<u64, Fault> {
     let mut processor = layout.processor();

@@ -1,9 +1,7 @@
 //! RDPMC.
 
-use crate::kvm_unit_tests::layout;
+use crate::kvm_unit_tests::layout::{self, TestResult};
 use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
 
 #[test]
 fn an_arbitrary_value_in_a_stopped_counter_reads_back_by_rdmsr_and_rdpmc() -> TestResult {

@@ -1,9 +1,6 @@
 //! Widths.
 
-use crate::kvm_unit_tests::layout;
-use sim::cpu::fault::Fault;
-
-type TestResult = Result<(), Fault>;
+use crate::kvm_unit_tests::layout::{self, TestResult};
 
 #[test]
 fn writes_through_pmc_are_32_bits_sign_extended() -> TestResult {
