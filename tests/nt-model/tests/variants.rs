@@ -169,20 +169,18 @@ fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<S
 }
 
 /// A running session in user mode that records this many branches with this filter.
-fn recording(branches: u16, filter: u16, privileged: bool) -> Vec<Step> {
+fn recording(branches: u16, branch_filter: u16, privileged: bool) -> Vec<Step> {
     let session = session_number(1);
     let mut steps = configured(1, session, SAMPLE, SOURCES);
     let specs = SOURCES.map(|source| Spec { filter: Spec::USER, ..requests::spec(source) });
-    let mut configure = requests::configure(session, SAMPLE, &specs);
-    let at = std::mem::offset_of!(Configure, branches);
-    configure[at..at + 2].copy_from_slice(&branches.to_le_bytes());
-    let at = std::mem::offset_of!(Configure, branch_filter);
-    configure[at..at + 2].copy_from_slice(&filter.to_le_bytes());
+    let settings = requests::configuration(SAMPLE);
+    let sources = specs.len() as u32;
+    let head = Configure { session, sources, branches, branch_filter, ..settings };
     steps.pop();
     if !privileged {
         steps.push(Step::Unprivileged(1));
     }
-    steps.push(ask(1, session::CONFIGURE, configure));
+    steps.push(ask(1, session::CONFIGURE, requests::bytes(&head, &specs)));
     steps.push(about(1, session::START, session));
     steps.push(Step::Do(Action::Begin));
     steps.push(advance());
