@@ -2,12 +2,11 @@
 
 use super::leftovers::{LAYOUTS, assert_all_off};
 use crate::backend::Backend;
-use crate::requests::{configure, spec};
+use crate::requests::{bytes, configuration, spec};
 use crate::wire::{RawClient, leaves};
 use shared_types::ErrorCode;
 use shared_types::request::samples::{self, Drained};
 use shared_types::request::session::{self, Configure, Spec};
-use std::mem::offset_of;
 
 scenarios![
     it_joins,
@@ -26,18 +25,28 @@ const WORK: &str = "instructions=400000,cycles=500000,processors=all";
 
 /// A session of one source on these processors, of which the first 64 are bits (0: all), with rings
 /// for this many samples.
+fn configured<B: Backend>(
+    client: &mut RawClient<B>,
+    flags: u32,
+    processors: u64,
+    ring_samples: u32,
+) -> u32 {
+    let session = client.open();
+    let mut head = Configure { session, sources: 1, ring_samples, ..configuration(flags) };
+    head.processors[0] = processors;
+    let request = bytes(&head, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(client.send(session::CONFIGURE, &request).refusal(), None);
+    session
+}
+
+/// The same, running.
 fn started<B: Backend>(
     client: &mut RawClient<B>,
     flags: u32,
     processors: u64,
     ring_samples: u32,
 ) -> u32 {
-    let number = client.open();
-    let mut request = configure(number, flags, &[spec(TOTAL_ISSUES)]);
-    request[offset_of!(Configure, processors)..][..8].copy_from_slice(&processors.to_le_bytes());
-    let at = offset_of!(Configure, ring_samples);
-    request[at..at + 4].copy_from_slice(&ring_samples.to_le_bytes());
-    assert_eq!(client.send(session::CONFIGURE, &request).refusal(), None);
+    let number = configured(client, flags, processors, ring_samples);
     client.granted(session::START, number);
     number
 }
@@ -142,11 +151,7 @@ fn a_session_on_named_processors_keeps_to_them<B: Backend>() {
 fn rings_stay_below_the_cap_where_it_comes_after_the_configuration<B: Backend>() {
     let all = leaves("skylake", 2);
     let mut client = RawClient::<B>::of(&all[..1]);
-    let number = client.open();
-    let mut request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
-    let at = offset_of!(Configure, ring_samples);
-    request[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(client.send(session::CONFIGURE, &request).refusal(), None);
+    let number = configured(&mut client, session::SAMPLE, 0, u32::MAX);
     let most = client.machine().ring_bytes_max;
     client.add_processor(&all[1]);
     let (error, _, bytes) = client.about(session::START, number).refusal().expect("a refusal");

@@ -1,11 +1,11 @@
 //! Are system events what happened, in order, bounded, and is each loss counted?
 
 use crate::backend::Backend;
-use crate::requests::{configure, spec};
+use crate::requests::{bytes, configuration, configure, spec};
 use crate::wire::{PROCESS, RawClient, Reply, about, leaves};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::request::machine::Machine;
-use shared_types::request::session::{self, Configured, EVENTS, SAMPLE, Spec, THREADS};
+use shared_types::request::session::{self, Configure, Configured, EVENTS, SAMPLE, Spec, THREADS};
 use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
 
 scenarios![
@@ -57,6 +57,16 @@ fn sampled(interval: u64) -> Spec {
     Spec { interval, ..spec(TOTAL_ISSUES) }
 }
 
+/// A session that samples, with rings for this many samples, and records system events.
+fn started_with_rings<B: Backend>(client: &mut RawClient<B>, ring_samples: u32, spec: Spec) -> u32 {
+    let session = client.open();
+    let settings = configuration(SAMPLE | EVENTS);
+    let head = Configure { session, sources: 1, ring_samples, ..settings };
+    assert_eq!(client.send(session::CONFIGURE, &bytes(&head, &[spec])).refusal(), None);
+    client.granted(session::START, session);
+    session
+}
+
 fn a_session_that_did_not_ask_has_none<B: Backend>() {
     let mut client = RawClient::<B>::new("skylake", 1);
     let number = client.run(spec(TOTAL_ISSUES), 0);
@@ -96,12 +106,7 @@ fn the_session_power_and_processors_are_told_of<B: Backend>() {
 /// the session: the sum over the events equals the statistics.
 fn what_interrupts_note_adds_up<B: Backend>() {
     let mut client = RawClient::<B>::new("skylake", 2);
-    let number = client.open();
-    let mut request = configure(number, SAMPLE | EVENTS, &[sampled(1000)]);
-    let at = std::mem::offset_of!(session::Configure, ring_samples);
-    request[at..at + 4].copy_from_slice(&64_u32.to_le_bytes());
-    let _: Configured = client.send(session::CONFIGURE, &request).done();
-    client.granted(session::START, number);
+    let number = started_with_rings(&mut client, 64, sampled(1000));
     client.work("instructions=300000000,cycles=400000000,processors=all");
     client.about(session::STOP, number);
     let statistics = client.statistics(number);
@@ -185,12 +190,7 @@ fn events_that_do_not_fit_are_counted_as_lost<B: Backend>() {
 /// The ring counts towards the limit for all rings.
 fn the_cap_holds_with_it<B: Backend>() {
     let mut client = RawClient::<B>::new("skylake", 4);
-    let number = client.open();
-    let mut request = configure(number, SAMPLE | EVENTS, &[spec(TOTAL_ISSUES)]);
-    let at = std::mem::offset_of!(session::Configure, ring_samples);
-    request[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    let _: Configured = client.send(session::CONFIGURE, &request).done();
-    client.granted(session::START, number);
+    started_with_rings(&mut client, u32::MAX, spec(TOTAL_ISSUES));
     let machine: Machine = client.machine();
     assert!(machine.ring_bytes > RING_BYTES && machine.ring_bytes <= machine.ring_bytes_max);
     client.end();
