@@ -69,18 +69,18 @@ pub struct TraceEvent {
 }
 
 impl TraceEvent {
-    fn new(source: &ProfileSource, requested: Option<&str>, interval: Option<u32>) -> Self {
+    fn new(source: &ProfileSource, requested: Option<&str>) -> Self {
         let default = match (source.id, NAMES.iter().position(|row| has(row.0, &source.name))) {
             (TIMER, _) => INTERVAL_OF_TIMER,
             (_, Some(0 | 1)) => INTERVAL_OF_CYCLES,
             _ => INTERVAL_OF_OTHERS,
         };
-        let limits = source.min_interval..=source.max_interval.max(source.min_interval);
+        let (min, max) = (source.min_interval, source.max_interval.max(source.min_interval));
         Self {
             name: source.name.clone(),
             requested: requested.map(str::to_owned),
             source: source.id,
-            interval: interval.unwrap_or(default).clamp(*limits.start(), *limits.end()),
+            interval: default.clamp(min, max),
             group: 0,
         }
     }
@@ -119,20 +119,19 @@ fn resolve_one(item: &Item, sources: &[ProfileSource]) -> Result<TraceEvent> {
         ));
     };
     let source = find(name, sources).ok_or_else(|| unlisted(name, sources))?;
-    let event = TraceEvent::new(source, Some(&item.requested), None);
-    let Some(period) = item.period else {
-        return Ok(TraceEvent { group: item.group, ..event });
-    };
-    let limits = source.min_interval..=source.max_interval;
-    match u32::try_from(period) {
-        Ok(interval) if limits.contains(&interval) => {
-            Ok(TraceEvent { interval, group: item.group, ..event })
-        }
-        _ => Err(Error::usage(
-            format!("{}: Windows takes no period of {period}", item.requested),
-            format!("It takes {} to {}.", limits.start(), limits.end()),
-        )),
+    let mut event = TraceEvent::new(source, Some(&item.requested));
+    event.group = item.group;
+    if let Some(period) = item.period {
+        let (min, max) = (source.min_interval, source.max_interval);
+        let interval = u32::try_from(period).ok().filter(|one| (min..=max).contains(one));
+        event.interval = interval.ok_or_else(|| {
+            Error::usage(
+                format!("{}: Windows takes no period of {period}", item.requested),
+                format!("It takes {min} to {max}."),
+            )
+        })?;
     }
+    Ok(event)
 }
 
 /// The source that has this name, or is what somebody calls by it.
@@ -181,7 +180,7 @@ fn listed(sources: &[ProfileSource]) -> String {
 pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> Vec<TraceEvent> {
     let mut events: Vec<TraceEvent> = Vec::new();
     for source in COUNTED_BY_DEFAULT.iter().filter_map(|name| find(name, sources)) {
-        events.push(TraceEvent::new(source, None, None));
+        events.push(TraceEvent::new(source, None));
     }
     events.truncate(counters.unwrap_or(COUNTERS) as usize);
     events
@@ -190,7 +189,7 @@ pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> V
 /// What is sampled if nothing is named: cycles, else the timer, which every list has.
 pub fn sampled_by_default(sources: &[ProfileSource]) -> Option<TraceEvent> {
     let source = find("cycles", sources).or_else(|| find("Timer", sources))?;
-    Some(TraceEvent::new(source, None, None))
+    Some(TraceEvent::new(source, None))
 }
 
 /// The indexes of the events of each session that counts them: one session, or with `passes` as many
