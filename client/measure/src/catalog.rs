@@ -4,7 +4,8 @@
 use crate::Source;
 use crate::events::{self, Alias, Event, Microarchitecture, OFFCORE_RSP_0};
 use crate::selection::{
-    EventRef, EventSpec, Item, bad_list, filter_suffix, parse_number, raw_select,
+    EventRef, EventSpec, Item, PROFILE, after_profile, bad_list, filter_suffix, parse_number,
+    raw_select,
 };
 use crate::{Connection, Error, Result, Transport};
 use shared_types::request::machine::Processor;
@@ -510,10 +511,9 @@ impl Catalog {
     }
 
     fn did_you_mean(&self, name: &str) -> Option<String> {
-        let sources = self.sources.iter().map(|source| source.name.to_owned());
-        let events = self.events().into_iter().map(str::to_owned);
-        let aliases = self.aliases().map(|alias| alias.name.to_owned());
-        crate::did_you_mean(name, sources.chain(aliases).chain(events))
+        let sources = self.sources.iter().map(|source| source.name);
+        let aliases = self.aliases().map(|alias| alias.name);
+        crate::did_you_mean(name, sources.chain(aliases).chain(self.events()))
     }
 }
 
@@ -642,13 +642,9 @@ fn event_spec(item: &Item, specs: Vec<Spec>, name: &str) -> EventSpec {
 /// Finds a source by its listed name, its enumeration symbol, that symbol without `Profile`, its
 /// name after `Profile`, or its id.
 fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
-    const PREFIX: &str = "Profile";
     let equals = |name: &str| name.eq_ignore_ascii_case(text);
-    let prefixed = format!("{PREFIX}{text}");
-    let unprefixed = text
-        .split_at_checked(PREFIX.len())
-        .filter(|(prefix, _)| prefix.eq_ignore_ascii_case(PREFIX))
-        .map_or("", |(_, name)| name);
+    let prefixed = format!("{PROFILE}{text}");
+    let unprefixed = after_profile(text);
     let id = parse_number(text);
     let spellings: [&dyn Fn(&Source) -> bool; 5] = [
         &|source| equals(source.name),

@@ -12,6 +12,9 @@ use shared_types::request::session::{MAX_PROCESSORS, Spec};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+/// How the symbols of KPROFILE_SOURCE begin.
+pub(crate) const PROFILE: &str = "Profile";
+
 const LIST_HINT: &str =
     "A list is like `TotalIssues,0x1B:u,{cycles,cache-misses:k},r01C2,cpu/event=0xc2,umask=1/`.";
 
@@ -242,6 +245,13 @@ pub(crate) fn raw_select(name: &str) -> Option<Result<u64>> {
         u64::from_str_radix(digits, 16)
             .map_err(|_| bad_list(name, "a raw select of more than 64 bits"))
     })
+}
+
+/// The name after `Profile`; empty if the text does not begin so.
+pub(crate) fn after_profile(text: &str) -> &str {
+    let parts = text.split_at_checked(PROFILE.len());
+    let parts = parts.filter(|(prefix, _)| prefix.eq_ignore_ascii_case(PROFILE));
+    parts.map_or("", |(_, name)| name)
 }
 
 /// A number in decimal or, after `0x`, in hexadecimal.

@@ -6,7 +6,7 @@
 //! events, no user or kernel mode alone.
 
 use super::{ProfileSource, TIMER};
-use crate::selection::{EventRef, Item, filter_suffix, parse_number};
+use crate::selection::{EventRef, Item, after_profile, filter_suffix, parse_number};
 use crate::{Error, Result, did_you_mean};
 use shared_types::request::session::Spec;
 
@@ -136,9 +136,7 @@ fn resolve_one(item: &Item, sources: &[ProfileSource]) -> Result<TraceEvent> {
 
 /// The source that has this name, or is what somebody calls by it.
 pub fn find<'a>(name: &str, sources: &'a [ProfileSource]) -> Option<&'a ProfileSource> {
-    let bare = name.split_at_checked("Profile".len());
-    let bare = bare.filter(|(prefix, _)| prefix.eq_ignore_ascii_case("Profile"));
-    let bare = bare.map_or("", |(_, bare)| bare);
+    let bare = after_profile(name);
     let named = |name: &str| sources.iter().find(|one| one.name.eq_ignore_ascii_case(name));
     let number = parse_number(name);
     let by_number = || sources.iter().find(|one| number == Some(one.id.into()));
