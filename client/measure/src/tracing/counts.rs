@@ -363,11 +363,12 @@ impl<'a> Counter<'a> {
             let span = u16::try_from(processor).ok().and_then(|number| self.spans.get(&number));
             let nothing = Span { first: self.end, last: self.end, known_ns: 0 };
             let Span { first, last, known_ns } = *span.unwrap_or(&nothing);
-            let sum = |sum: u64, ns| sum.saturating_add(ns);
-            unknown.before_first_ns = sum(unknown.before_first_ns, between(clock, origin, first));
-            unknown.after_last_ns = sum(unknown.after_last_ns, between(clock, last, self.end));
-            let lost = between(clock, first, last).saturating_sub(known_ns);
-            unknown.lost_ns = sum(unknown.lost_ns, lost);
+            unknown.add(&Unknown {
+                before_first_ns: between(clock, origin, first),
+                after_last_ns: between(clock, last, self.end),
+                lost_ns: between(clock, first, last).saturating_sub(known_ns),
+                ..Unknown::default()
+            });
         }
         unknown
     }

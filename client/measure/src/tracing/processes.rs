@@ -36,7 +36,7 @@ fn read(path: &Path) -> Result<Vec<ProcessEvent>> {
     let mut events = Vec::new();
     while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
         let timestamp = event.time.cast_unsigned();
-        let change = match event.kind {
+        let (process, change) = match event.kind {
             EventKind::Process(process) => match process.change {
                 Change::Start => (process.process, ProcessChange::Started(process.image)),
                 Change::End => (process.process, ProcessChange::Ended),
@@ -56,7 +56,6 @@ fn read(path: &Path) -> Result<Vec<ProcessEvent>> {
             }
             _ => continue,
         };
-        let (process, change) = change;
         events.push(ProcessEvent { timestamp, process, change });
     }
     Ok(events)
