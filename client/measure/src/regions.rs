@@ -167,8 +167,8 @@ impl<'a, T: Transport> Regions<'a, T> {
     }
 
     /// The same without measuring the cost of measuring, for a caller whose own call path is
-    /// longer: it enters [`RegionRow::EMPTY_NESTED`], and [`RegionRow::EMPTY`] inside it, several times by that
-    /// path.
+    /// longer: it enters [`RegionRow::EMPTY_NESTED`], and [`RegionRow::EMPTY`] inside it, several
+    /// times by that path.
     pub fn uncalibrated_thread(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
     where
         T: Send,

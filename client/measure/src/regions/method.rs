@@ -63,7 +63,7 @@ pub(super) enum Offer<'a> {
     Thread {
         platform: &'a dyn Platform,
         rdpmc: bool,
-        /// The mask for EnableThreadProfiling.
+        /// The mask for EnableThreadProfiling; 0 where RDPMC reads the counters.
         mask: u64,
         counters: Arc<[ThreadCounter]>,
     },
@@ -94,8 +94,7 @@ impl<'a> Offer<'a> {
     ) -> Result<Box<dyn Counters + 'a>> {
         match self {
             Self::Thread { platform, rdpmc, mask, counters } => {
-                let elements = if *rdpmc { 0 } else { *mask };
-                let profile = platform.profile(elements).map_err(refused)?;
+                let profile = platform.profile(*mask).map_err(refused)?;
                 Ok(if *rdpmc {
                     Box::new(Direct {
                         platform: *platform,
@@ -175,9 +174,9 @@ fn offer<'a, T: Transport>(
 ) -> Result<Offer<'a>> {
     let rdpmc = method == Method::Rdpmc;
     let (mask, counters) = session.thread_counters()?;
+    let mask = if rdpmc { 0 } else { mask };
     // This thread finds out, for all of them, whether Windows grants it.
-    let elements = if rdpmc { 0 } else { mask };
-    platform.profile(elements).map_err(refused)?;
+    platform.profile(mask).map_err(refused)?;
     if rdpmc {
         session.allow_rdpmc()?;
     }
