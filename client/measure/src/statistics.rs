@@ -36,9 +36,6 @@ impl Summary {
     /// Summarises at least two values; `None` for fewer. With `trim`, mean, deviation and
     /// confidence exclude the outliers.
     pub fn from_values(values: &[u128], trim: bool) -> Option<Self> {
-        if values.len() < 2 {
-            return None;
-        }
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
         let outliers = outliers(values, &sorted);
@@ -46,10 +43,11 @@ impl Summary {
         let kept: Vec<usize> = all.filter(|index| !trim || !outliers.contains(index)).collect();
         let kept_values = kept.iter().filter_map(|&index| values.get(index).copied());
         let kept_values: Vec<u128> = kept_values.collect();
-        let deviation = standard_deviation(&kept_values).unwrap_or(0.0);
+        let deviation = standard_deviation(&kept_values)?;
+        let n = float(kept.len() as u128);
         Some(Self {
-            confidence: confidence_of_mean(deviation, kept.len()),
             kept,
+            confidence: student_t(0.975, n - 1.0) * (deviation / n.sqrt()),
             mean: rounded_mean(&kept_values),
             deviation,
             min: *sorted.first()?,
@@ -58,16 +56,6 @@ impl Summary {
             outliers,
         })
     }
-}
-
-/// Half the width of the 95 % confidence interval of a mean.
-fn confidence_of_mean(deviation: f64, values: usize) -> f64 {
-    let n = float(values as u128);
-    if n < 2.0 {
-        return 0.0;
-    }
-    let standard_error = deviation / n.sqrt();
-    student_t(0.975, n - 1.0) * standard_error
 }
 
 /// A quantile of Student's t, for real degrees of freedom; fewer than 1 count as 1.
@@ -217,14 +205,20 @@ mod tests {
     }
 
     #[test]
-    fn the_confidence_of_five_values_is_by_t() {
-        // Mean 30, deviation sqrt(250); t(4) = 2.776: 2.776 * 15.811 / sqrt(5).
-        let summary = Summary::from_values(&[10, 20, 30, 40, 50], false).expect("values");
-        assert!((summary.confidence - 19.63).abs() < 0.01, "{summary:?}");
-        assert_eq!((summary.min, summary.median, summary.max), (10, 30, 50));
-        assert!(summary.outliers.is_empty());
-        let even = Summary::from_values(&[7, 1, 4, 10], false).expect("values");
-        assert_eq!(even.median, 6);
+    fn the_confidence_of_a_mean_is_by_t() {
+        for (values, confidence, range) in [
+            // Deviation 10 / sqrt(2); t(1) = 12.706.
+            (&[10, 20][..], 63.53, (10, 15, 20)),
+            // Deviation sqrt(250); t(4) = 2.776: 2.776 * 15.811 / sqrt(5).
+            (&[10, 20, 30, 40, 50], 19.63, (10, 30, 50)),
+            // Deviation sqrt(15); t(3) = 3.182: 3.182 * 3.873 / sqrt(4). The median is rounded up.
+            (&[7, 1, 4, 10], 6.16, (1, 6, 10)),
+        ] {
+            let summary = Summary::from_values(values, false).expect("values");
+            assert!((summary.confidence - confidence).abs() < 0.01, "{summary:?}");
+            assert_eq!((summary.min, summary.median, summary.max), range);
+            assert!(summary.outliers.is_empty());
+        }
         assert_eq!(Summary::from_values(&[7], false), None);
         assert_eq!(Summary::from_values(&[], true), None);
     }
@@ -242,11 +236,14 @@ mod tests {
 
     #[test]
     fn the_deviation_is_of_the_values_and_not_of_their_rounded_mean() {
+        const BEYOND_64_BITS: u128 = (1 << 73) + 1;
         for (values, mean, deviation) in [
             (&[][..], 0, None),
             (&[7], 7, None),
             (&[1, 2], 2, Some(0.5f64.sqrt())),
             (&[2, 4, 4, 4, 5, 5, 7, 9], 5, Some((32.0f64 / 7.0).sqrt())),
+            (&[BEYOND_64_BITS; 3], BEYOND_64_BITS, Some(0.0)),
+            (&[BEYOND_64_BITS, BEYOND_64_BITS + 2], BEYOND_64_BITS + 1, Some(2f64.sqrt())),
         ] {
             let found = standard_deviation(values);
             assert_eq!(rounded_mean(values), mean, "{values:?}");
@@ -256,13 +253,21 @@ mod tests {
         }
     }
 
+    /// Values right at Tukey's fences, 1.5 times the distance of the quartiles beyond them, are no
+    /// outliers; those beyond are.
     #[test]
-    fn means_are_exact_beyond_64_bits() {
-        let large = (1u128 << 73) + 1;
-        assert_eq!(
-            (rounded_mean(&[large; 3]), standard_deviation(&[large; 3])),
-            (large, Some(0.0))
-        );
-        assert_eq!(rounded_mean(&[large, large + 2]), large + 1);
+    fn fences_are_where_tukey_puts_them() {
+        let outliers =
+            |values: &[u128]| Summary::from_values(values, false).expect("values").outliers;
+        for (inside, outside, others) in [
+            // Quartiles 110 and 130.
+            (160, 161, &[100, 110, 120, 130][..]),
+            (80, 79, &[110, 120, 130, 140]),
+            // A quarter of the way from 110 to 120, and three from 130 to 140: 112.5 and 137.5.
+            (175, 176, &[100, 110, 120, 130, 140]),
+        ] {
+            assert_eq!(outliers(&[&[inside], others].concat()), [0; 0], "{inside}");
+            assert_eq!(outliers(&[&[outside], others].concat()), [0], "{outside}");
+        }
     }
 }

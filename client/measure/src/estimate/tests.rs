@@ -7,7 +7,6 @@
 )]
 
 use super::*;
-use crate::statistics::Summary;
 
 /// A small generator (Knuth's MMIX line), so that every run sees the same workloads.
 struct Random(u64);
@@ -195,30 +194,6 @@ fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
     let sum = Estimate::sum([one, one]).error.expect("a bound");
     let expected = 6.965 * f64::sqrt(2.0 * 200.0);
     assert!((sum / expected - 1.0).abs() < 1e-3, "{sum}, not {expected}");
-}
-
-/// Values right at Tukey's fences, 1.5 times the distance of the quartiles beyond them, are no
-/// outliers; those beyond are.
-#[test]
-fn fences_are_where_tukey_puts_them() {
-    let outliers = |values: &[u128]| Summary::from_values(values, false).expect("values").outliers;
-    for (inside, outside, others) in [
-        // Quartiles 110 and 130.
-        (160, 161, &[100, 110, 120, 130][..]),
-        (80, 79, &[110, 120, 130, 140]),
-        // A quarter of the way from 110 to 120, and three from 130 to 140: 112.5 and 137.5.
-        (175, 176, &[100, 110, 120, 130, 140]),
-    ] {
-        assert_eq!(outliers(&[&[inside], others].concat()), [0; 0], "{inside}");
-        assert_eq!(outliers(&[&[outside], others].concat()), [0], "{outside}");
-    }
-}
-
-#[test]
-fn two_values_have_a_confidence() {
-    // Deviation 10 / sqrt(2); t(1) = 12.706.
-    let summary = Summary::from_values(&[10, 20], false).expect("values");
-    assert!((summary.confidence - 63.53).abs() < 0.01, "{summary:?}");
 }
 
 #[test]
