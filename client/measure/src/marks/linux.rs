@@ -109,19 +109,3 @@ fn done(result: i32) -> io::Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Seek;
-
-    #[test]
-    fn a_number_that_became_another_file_s_is_left_alone() {
-        let mut file = tempfile::tempfile().expect("a file");
-        file.set_len(SIZE as u64).expect("its length");
-        assert!(attach(file.as_raw_fd() as isize).is_none());
-        assert_eq!(file.stream_position().expect("its offset"), 0);
-        let own = Mapping::create().expect("a buffer");
-        assert!(attach(own.handle()).is_some());
-    }
-}

@@ -258,21 +258,24 @@ fn what_is_written_while_it_is_read_does_no_harm() {
 #[test]
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn what_is_no_buffer_is_not_attached_to() {
+    use std::io::Seek;
     use std::os::fd::AsRawFd;
-    let file = tempfile::tempfile().expect("a file");
+    let mut file = tempfile::tempfile().expect("a file");
     file.set_len(size_of::<Shared>() as u64).expect("as long");
     for handle in [-1, 0, isize::MAX, file.as_raw_fd() as isize] {
         assert!(memory::attach(handle).is_none(), "{handle}");
     }
+    assert_eq!(file.stream_position().expect("its offset"), 0, "it is left as it is");
     let (one, other) = (Buffer::create().expect("one"), Buffer::create().expect("other"));
-    let (_, value) = one.environment();
-    let (handle, _) = value.split_once(':').expect("a handle");
-    let shared = memory::attach(handle.parse().expect("a number")).expect("a buffer");
-    let token = |buffer: &Buffer| {
+    let parts = |buffer: &Buffer| {
         let (_, value) = buffer.environment();
-        u64::from_str_radix(value.split_once(':').expect("two").1, 16).expect("a number")
+        let (handle, token) = value.split_once(':').expect("two");
+        let token = u64::from_str_radix(token, 16).expect("a number");
+        (handle.parse::<isize>().expect("a number"), token)
     };
-    assert!(shared.is_of(token(&one)) && !shared.is_of(token(&other)));
+    let ((handle, token), (_, other_token)) = (parts(&one), parts(&other));
+    let shared = memory::attach(handle).expect("a buffer");
+    assert!(shared.is_of(token) && !shared.is_of(other_token));
     // Nobody can change its length while the recorder uses it.
     let opened = std::fs::File::options()
         .write(true)
@@ -306,35 +309,19 @@ fn a_rate_knows_how_well_it_is_known() {
 
 #[test]
 fn readings_beside_a_step_are_not_the_step() {
-    let all = |groups: &[(u64, usize)]| {
-        let groups = groups.iter();
-        step(groups.flat_map(|&(distance, times)| std::iter::repeat_n(distance, times)))
-    };
+    let rare: Vec<_> = (20..30).map(|distance| (distance, 2)).chain([(30, 3)]).collect();
     for (groups, wanted) in [
         // A virtual machine at 2.6 GHz whose counter advances by 10 ns.
         (&[(1, 111), (25, 110), (26, 1770)][..], 26),
         // A counter that is read in 18 to 22 ticks.
         (&[(0, 5), (18, 300), (20, 500), (22, 200), (900, 1)], 18),
         // No difference is common: the commonest, and of several the smallest.
-        (
-            &[
-                (20, 2),
-                (21, 2),
-                (22, 2),
-                (23, 2),
-                (24, 2),
-                (25, 2),
-                (26, 2),
-                (27, 2),
-                (28, 2),
-                (29, 2),
-                (30, 3),
-            ],
-            30,
-        ),
+        (&rare, 30),
         (&[(0, 1000)], 0),
         (&[], 0),
     ] {
-        assert_eq!(all(groups), wanted, "{groups:?}");
+        let distances = groups.iter();
+        let distances = distances.flat_map(|&(one, times)| std::iter::repeat_n(one, times));
+        assert_eq!(step(distances), wanted, "{groups:?}");
     }
 }
