@@ -138,6 +138,13 @@ fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A connection with a machine of this name.
+#[cfg(test)]
+pub(crate) fn modelled(machine: &str) -> crate::Connection<InProcess> {
+    let spec = spec(machine).expect("a machine");
+    crate::Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
+}
+
 /// A faulty file, an unknown name and invalid options are three different errors.
 fn refused(error: SpecError) -> Error {
     let hint = error.hint().to_owned();

@@ -140,15 +140,10 @@ fn whole_units(left: &[usize], events: &[EventSpec], room: usize) -> Vec<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::InProcess;
-    use crate::Source;
     use crate::catalog::types_of;
+    use crate::in_process::modelled;
+    use crate::{InProcess, Source};
     use shared_types::request::session::Spec;
-
-    fn on(machine: &str) -> Connection<InProcess> {
-        let spec = sim::machines::machine(machine, |path| std::fs::read(path)).expect("a machine");
-        Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
-    }
 
     fn events(specs: impl Iterator<Item = Spec>) -> Vec<EventSpec> {
         let event = |spec| EventSpec { label: String::new(), requested: None, specs: vec![spec] };
@@ -189,7 +184,7 @@ mod tests {
     #[test]
     fn every_source_of_every_model_has_its_pass_and_no_pass_has_turns() {
         for model in sim::machines::models::MODELS {
-            let mut connection = on(model.name);
+            let mut connection = modelled(model.name);
             let events = every_source(&mut connection);
             let sets = passes(&mut connection, &events, &[]).expect("passes");
             assert_eq!(sorted(&sets), (0..events.len()).collect::<Vec<_>>(), "{}", model.name);
@@ -206,7 +201,7 @@ mod tests {
 
     #[test]
     fn there_are_as_few_passes_as_counters_allow() {
-        let mut connection = on("skylake");
+        let mut connection = modelled("skylake");
         // Four general counters.
         for (sources, expected) in [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (1000, 250)] {
             let sets = passes(&mut connection, &raw(sources, |_| 0), &[]).expect("passes");
@@ -217,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_group_stays_together() {
-        let mut connection = on("skylake");
+        let mut connection = modelled("skylake");
         let events = raw(300, |select| (select % 100) as u16 + 1);
         let sets = passes(&mut connection, &events, &[]).expect("passes");
         assert_eq!(sorted(&sets).len(), 300);
@@ -235,7 +230,7 @@ mod tests {
 
     #[test]
     fn only_the_processors_that_take_part_matter() {
-        let mut connection = on("hybrid");
+        let mut connection = modelled("hybrid");
         let events = raw(10, |_| 0);
         let everywhere = passes(&mut connection, &events, &[]).expect("passes");
         let one_type = passes(&mut connection, &events, &[0]).expect("passes");

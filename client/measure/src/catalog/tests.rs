@@ -1,32 +1,98 @@
-//! Is a select what the processor's own layout says: the modes, the bits that halprof sets itself,
-//! and those that not every processor has?
+//! Is each source found by every form of its name, and is a select what the processor's own layout
+//! says: the modes, the bits that halprof sets itself, and those that not every processor has?
 
 use super::*;
-use crate::InProcess;
+use crate::in_process::modelled;
 use crate::selection::parse_list;
+use ProfileInterface::{Amd64, Emon, NetBurst};
 
-fn resolved(list: &str, interface: ProfileInterface) -> Result<Spec> {
+/// The only event of a list, on a machine with some sources.
+fn resolved(list: &str, interface: ProfileInterface) -> Result<EventSpec> {
+    let sources = [
+        (0, "Timer", "ProfileTime"),
+        (2, "TotalIssues", "ProfileTotalIssues"),
+        (0x0F, "2Issue", "Profile2Issue"),
+        (0x1B, "UnhaltedReferenceCycles", "ProfileUnhaltedReferenceCycles"),
+    ];
+    let sources =
+        sources.map(|(id, name, symbol)| Source { id, name, symbol, ..Source::default() });
     let mut items = Vec::new();
     parse_list(list, &mut items).expect(list);
-    let catalog = Catalog::new(Vec::new(), interface as u32, &[]);
-    catalog.resolve(&items).map(|events| events[0].common())
+    let catalog = Catalog::new(sources.to_vec(), interface as u32, &[]);
+    catalog.resolve(&items).map(|mut events| events.remove(0))
 }
 
-/// SDM vol. 3, "ESCR MSRs": USR is bit 2 and OS is bit 3.
 #[test]
-fn the_modes_of_an_escr_are_the_filter() {
-    let both = Spec::USER | Spec::KERNEL;
-    for (select, filter) in [("r4", Spec::USER), ("r8", Spec::KERNEL), ("rC", both), ("r200", both)]
-    {
-        let spec = resolved(select, ProfileInterface::NetBurst).expect(select);
-        assert_eq!(spec.filter, filter, "{select}");
+fn every_form_of_naming_finds_its_source() {
+    for (text, id) in [
+        ("TotalIssues", 2),
+        ("totalissues", 2),
+        ("ProfileTotalIssues", 2),
+        ("PROFILETOTALISSUES", 2),
+        ("Timer", 0),
+        ("ProfileTimer", 0),
+        ("ProfileTime", 0),
+        ("Time", 0),
+        ("0x1B", 0x1B),
+        ("0X1b", 0x1B),
+        ("27", 0x1B),
+        ("2Issue", 0x0F),
+        ("2", 2),
+        ("0", 0),
+    ] {
+        assert_eq!(resolved(text, Emon).expect(text).common().source, id, "{text}");
     }
-    resolved("r8:u", ProfileInterface::NetBurst).expect_err("they contradict each other");
+}
+
+#[test]
+fn names_that_are_not_there_are_told() {
+    for text in ["Nonsense", "0x999", "3", "Profile", "rXYZ", "Total Issues", "Pröfile"] {
+        let error = resolved(text, Emon).expect_err(text);
+        assert_eq!(error.code(), "source-unknown", "{text}");
+    }
+}
+
+#[test]
+fn filters_are_kept_and_shown_as_given() {
+    for (text, filter, label) in [
+        ("TotalIssues", 3, "TotalIssues"),
+        ("0x2:u", 1, "TotalIssues:u"),
+        ("totalissues:K", 2, "TotalIssues:k"),
+        ("ProfileTotalIssues:uk", 3, "TotalIssues:uk"),
+    ] {
+        let event = resolved(text, Emon).expect(text);
+        assert_eq!((event.common().filter, event.label.as_str()), (filter, label));
+    }
+}
+
+/// SDM vol. 3: of a select, USR is bit 16 and OS is bit 17; of an ESCR, USR is bit 2 and OS is bit 3.
+#[test]
+fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
+    for (text, interface, raw, filter) in [
+        ("rC0", Emon, 0xC0, 3),
+        ("R01c2", Emon, 0x1C2, 3),
+        ("r100C0", Emon, 0x1_00C0, 1),
+        ("r200C0:k", Emon, 0x2_00C0, 2),
+        ("r30041:uk", Emon, 0x3_0041, 3),
+        ("rC0:u", Emon, 0xC0, 1),
+        ("r10F0000C0", Emon, 0x1_0F00_00C0, 3),
+        ("r200", NetBurst, 0x200, 3),
+        ("r8", NetBurst, 0x8, 2),
+        ("rC", NetBurst, 0xC, 3),
+        ("r5000010604", NetBurst, 0x50_0001_0604, 1),
+    ] {
+        let event = resolved(text, interface).expect(text);
+        assert_eq!((event.common().raw, event.common().filter), (raw, filter), "{text}");
+        assert_eq!(event.label, text);
+    }
+    for (contradiction, interface) in [("r100C0:k", Emon), ("r8:u", NetBurst)] {
+        let error = resolved(contradiction, interface).expect_err(contradiction);
+        assert_eq!(error.code(), "usage");
+    }
 }
 
 #[test]
 fn the_select_without_what_halprof_sets_is_told() {
-    use ProfileInterface::{Amd64, Emon};
     for (select, interface, without) in [
         ("r5300C0", Emon, "`r300C0`"),
         ("r1005300C0", Emon, "edge"),
@@ -43,9 +109,7 @@ fn the_select_without_what_halprof_sets_is_told() {
 
 /// The only kind of processor of a model.
 fn kind(model: &str) -> CpuType {
-    let spec = sim::machines::machine(model, |path| std::fs::read(path)).expect("a machine");
-    let mut connection = Connection::new(InProcess::new(&spec.leaves)).expect("it answers");
-    let mut catalog = Catalog::read(&mut connection, false).expect("what it counts");
+    let mut catalog = Catalog::read(&mut modelled(model), false).expect("what it counts");
     catalog.cpu_types.remove(0)
 }
 

@@ -1,8 +1,8 @@
 //! Are rates the events per time that passed?
 
 use super::*;
-use crate::Sources;
-use crate::{Connection, InProcess, ModelledMachine};
+use crate::in_process::modelled;
+use crate::{ModelledMachine, Sources};
 use sim::load::workload;
 
 const FREQUENCY: u64 = 2_000_000_000;
@@ -104,8 +104,7 @@ fn the_bound_of_a_rate_is_that_of_its_events_per_second() {
 /// Eight sources take slices on four general counters. The truth is the workload's.
 #[test]
 fn estimated_rates_hold_the_truth_in_their_bounds() {
-    let leaves = crate::spec("skylake,processors=4").expect("a model").leaves;
-    let mut connection = Connection::new(InProcess::new(&leaves)).expect("a machine");
+    let mut connection = modelled("skylake,processors=4");
     let list = "BranchInstructions,BranchMispredictions,LLCReference,LLCMisses,\
         r00C0,r003C,r01C4,r02C4,r04C4,r08C4";
     let sources = Sources::named(&mut connection, list).expect("sources");

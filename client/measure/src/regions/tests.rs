@@ -3,12 +3,8 @@
 mod fake_windows;
 
 use super::*;
+use crate::in_process::modelled;
 use crate::{InProcess, ModelledMachine};
-
-fn on(machine: &str) -> Connection<InProcess> {
-    let spec = crate::spec(machine).expect("a machine");
-    Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
-}
 
 fn run(model: &mut InProcess, workload: &str) {
     model.begin(&sim::load::workload::parse(workload).expect("a workload"));
@@ -25,7 +21,7 @@ const SOURCES: &str = "FixedInstructions:u,TotalIssues:k,BranchInstructions:u";
 
 #[test]
 fn nested_regions_on_a_model_are_exact() {
-    let mut connection = on("skylake");
+    let mut connection = modelled("skylake");
     let sources = Sources::named(&mut connection, SOURCES).expect("sources");
     let regions = Regions::open(&mut connection, &sources).expect("regions");
     assert_eq!(regions.method(), Method::Processors);
@@ -61,7 +57,7 @@ fn nested_regions_on_a_model_are_exact() {
 
 #[test]
 fn threads_on_processors_of_their_own_are_exact() {
-    let mut connection = on("skylake");
+    let mut connection = modelled("skylake");
     let sources = Sources::named(&mut connection, SOURCES).expect("sources");
     let regions = Regions::open(&mut connection, &sources).expect("regions");
     std::thread::scope(|scope| {
@@ -134,7 +130,7 @@ fn counts_that_a_thread_cannot_read_are_refused_by_their_reason() {
 
 #[test]
 fn sources_that_need_turns_are_refused_and_swept() {
-    let mut connection = on("skylake");
+    let mut connection = modelled("skylake");
     let all = Sources::named(&mut connection, "all").expect("sources");
     let refused = Regions::open(&mut connection, &all).expect_err("turns");
     assert_eq!(refused.code(), "unavailable");
@@ -158,7 +154,7 @@ fn sources_that_need_turns_are_refused_and_swept() {
 #[test]
 fn every_model_can_be_swept() {
     for model in sim::machines::models::MODELS {
-        let mut connection = on(model.name);
+        let mut connection = modelled(model.name);
         let swept = sweep(&mut connection, "all:u", 2, |model| {
             run(model, "instructions=9000,cycles=6000");
         });
@@ -179,7 +175,7 @@ fn every_model_can_be_swept() {
 
 #[test]
 fn passes_that_differ_are_told() {
-    let mut connection = on("skylake");
+    let mut connection = modelled("skylake");
     let mut runs = 0;
     let swept = sweep(&mut connection, "all:u", 1, |model| {
         runs += 1;
@@ -195,7 +191,7 @@ fn passes_that_differ_are_told() {
 
 #[test]
 fn a_report_goes_through_json_and_csv() {
-    let mut connection = on("zen4");
+    let mut connection = modelled("zen4");
     let sources = Sources::named(&mut connection, "TotalIssues:u").expect("sources");
     let regions = Regions::open(&mut connection, &sources).expect("regions");
     let thread = regions.thread("a \"quoted\", thread").expect("a thread");

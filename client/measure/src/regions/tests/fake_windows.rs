@@ -2,6 +2,7 @@
 //! threads that migrate.
 
 use super::row;
+use crate::in_process::modelled;
 use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
 use crate::regions::{Discard, Method, RegionRow, Regions, Report, Thread as RegionThread};
@@ -94,7 +95,7 @@ impl Profile for Thread {
 
 /// A model, whose driver refuses RDPMC under a hypervisor.
 fn driver(rdpmc: bool) -> Connection<InProcess> {
-    super::on(if rdpmc { "skylake" } else { "hyperv-guest-intel" })
+    modelled(if rdpmc { "skylake" } else { "hyperv-guest-intel" })
 }
 
 fn sources(connection: &mut Connection<InProcess>) -> Sources {
