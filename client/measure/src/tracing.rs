@@ -16,7 +16,7 @@ pub mod counts;
 pub mod custom;
 pub mod etl;
 mod file;
-pub mod generator;
+mod generator;
 mod holders;
 mod layout;
 pub mod lives;

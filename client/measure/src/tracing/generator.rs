@@ -18,81 +18,81 @@ use std::io::{self, Seek, Write};
 
 /// What is modelled.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub(super) struct Run {
     /// Decides everything that Windows would: who runs when, where and for how long.
-    pub seed: u64,
+    pub(super) seed: u64,
     /// How many processors there are, at least one.
-    pub processors: u16,
+    pub(super) processors: u16,
     /// The clock of the trace's times.
-    pub clock: ClockType,
+    pub(super) clock: ClockType,
     /// The pointer size of the system.
-    pub pointer_size: PointerSize,
+    pub(super) pointer_size: PointerSize,
     /// How long the session lasts, in microseconds.
-    pub length_us: u64,
+    pub(super) length_us: u64,
     /// What the switches carry, at most 7.
-    pub counted: Vec<TracedSource>,
+    pub(super) counted: Vec<TracedSource>,
     /// What is sampled.
-    pub sampled: Vec<TracedSource>,
+    pub(super) sampled: Vec<TracedSource>,
     /// Whether samples have call stacks.
-    pub stacks: bool,
+    pub(super) stacks: bool,
     /// One buffer of so many is lost; 0 for none.
-    pub lost_buffers_one_in: u32,
+    pub(super) lost_buffers_one_in: u32,
 }
 
 /// A source, and how often its event happens.
 #[derive(Clone, Debug)]
-pub struct TracedSource {
+pub(super) struct TracedSource {
     /// Windows' name.
-    pub name: String,
+    pub(super) name: String,
     /// Its number, and the interval between samples.
-    pub source: SampledSource,
+    pub(super) source: SampledSource,
     /// The events of each processor from its first switch to its last one. The timer needs none.
-    pub events: Vec<u64>,
+    pub(super) events: Vec<u64>,
 }
 
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
-pub struct Truth {
+pub(super) struct Truth {
     /// By thread, in the slices of which both ends are in the trace. Thread 0 is all idle threads.
-    pub threads: BTreeMap<u32, ThreadTruth>,
+    pub(super) threads: BTreeMap<u32, ThreadTruth>,
     /// The samples in the order of time, with their stacks.
-    pub samples: Vec<SampleTruth>,
+    pub(super) samples: Vec<SampleTruth>,
 }
 
 /// What a thread did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadTruth {
+pub(super) struct ThreadTruth {
     /// Its process.
-    pub process: u32,
+    pub(super) process: u32,
     /// How often it was switched out.
-    pub switches: u64,
+    pub(super) switches: u64,
     /// Its time on processors, in ticks.
-    pub ticks: u64,
+    pub(super) ticks: u64,
     /// The counts, in the order of what the switches carry.
-    pub counts: Vec<u64>,
+    pub(super) counts: Vec<u64>,
     /// The events of what is sampled.
-    pub sampled: Vec<u64>,
+    pub(super) sampled: Vec<u64>,
     /// Whether the trace has all of it.
-    pub complete: bool,
+    pub(super) complete: bool,
 }
 
 /// A sample and its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SampleTruth {
+pub(super) struct SampleTruth {
     /// In ticks.
-    pub time: i64,
+    pub(super) time: i64,
     /// Where it was.
-    pub processor: u16,
+    pub(super) processor: u16,
     /// 0 on an idle processor.
-    pub thread: u32,
+    pub(super) thread: u32,
     /// The source's number.
-    pub source: u32,
+    pub(super) source: u32,
     /// The address.
-    pub ip: u64,
+    pub(super) ip: u64,
     /// The kernel's half of its stack, innermost first; empty if there is none.
-    pub kernel: Vec<u64>,
+    pub(super) kernel: Vec<u64>,
     /// The user half.
-    pub user: Vec<u64>,
+    pub(super) user: Vec<u64>,
 }
 
 /// Ticks of the performance counter in a second, as on today's Windows, and the processors' clock.
@@ -158,7 +158,7 @@ struct Generator<'a> {
 
 impl Run {
     /// Writes the trace; returns what is true of it.
-    pub fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
+    pub(super) fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
         let mut generator = Generator::new(self);
         generator.generate();
         let Generator { mut events, truth, mut rng, .. } = generator;
