@@ -5,7 +5,9 @@ pub(crate) mod file;
 pub use halprof_events::{Event, Microarchitecture};
 
 use halprof_events::Cpu;
+use serde::Deserialize;
 use shared_types::request::machine::Processor;
+use std::sync::LazyLock;
 
 /// MSR_OFFCORE_RSP_0 says what events B7h and BBh with unit mask 01h count, which Intel's lists do
 /// not mark (SDM vol. 3, "Off-core Response Performance Monitoring").
@@ -28,23 +30,31 @@ pub struct Alias {
     pub source: &'static str,
 }
 
+/// A row of the table of other names; names and tables are separated by spaces.
+#[derive(Deserialize)]
+struct AliasRow {
+    names: String,
+    vendor: String,
+    /// The microarchitectures that it is for; empty for all of the vendor's.
+    tables: String,
+    target: String,
+    source: String,
+}
+
+static ALIASES: LazyLock<Vec<AliasRow>> = LazyLock::new(|| {
+    let text = include_str!("../data/aliases.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
+});
+
 /// The other names that are valid on a processor.
 pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
     let table = microarchitecture(processor).map(|one| one.table);
     let vendor = processor.vendor;
-    let rows = include_str!("../data/aliases.csv").lines().skip(1);
-    rows.filter_map(move |row| {
-        let mut cells = row.splitn(5, ',');
-        let mut next = || cells.next();
-        let (names, row_vendor, tables, target, source) =
-            (next()?, next()?, next()?, next()?, next()?);
-        let fits = row_vendor.as_bytes() == vendor
-            && (tables.is_empty() || tables.split(' ').any(|one| Some(one) == table));
-        let source = source.trim_matches('"');
-        fits.then(|| {
-            let names = names.split(' ');
-            names.map(move |name| Alias { name, target, source })
-        })
+    let fits = move |row: &&AliasRow| {
+        row.vendor.as_bytes() == vendor
+            && (row.tables.is_empty() || row.tables.split(' ').any(|one| Some(one) == table))
+    };
+    ALIASES.iter().filter(fits).flat_map(|AliasRow { names, target, source, .. }| {
+        names.split(' ').map(move |name| Alias { name, target, source })
     })
-    .flatten()
 }
