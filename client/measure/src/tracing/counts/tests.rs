@@ -8,10 +8,9 @@ use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_etw::write::{self, Origin, Session};
 use serde_json::{Value, json};
-use std::fs::File;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-use tempfile::TempDir;
+use tempfile::NamedTempFile;
 
 /// Where the vectors are, with the traces in a folder beside them.
 fn vectors_path() -> PathBuf {
@@ -98,16 +97,10 @@ fn parts_add_up_to_the_whole() {
     assert_eq!(sums, whole);
 }
 
-struct Written {
-    _folder: TempDir,
-    path: PathBuf,
-}
-
 /// A trace of two processors, whose clock ticks once a microsecond from 1000 on. Events are on the
 /// processor beside them.
-fn written(events: &[(i64, u16, EventKind<'_>, &[u64])]) -> Written {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.etl");
+fn written(events: &[(i64, u16, EventKind<'_>, &[u64])]) -> NamedTempFile {
+    let file = NamedTempFile::new().expect("a file");
     let session = Session {
         buffer_size: 1024,
         processors: 2,
@@ -119,8 +112,8 @@ fn written(events: &[(i64, u16, EventKind<'_>, &[u64])]) -> Written {
         let origin = Origin { time: 1000 + time, processor: *processor, ..Origin::default() };
         (origin, kind, *values)
     });
-    write::trace(File::create(&path).expect("a file"), session, events).expect("written");
-    Written { _folder: folder, path }
+    write::trace(file.reopen().expect("opened"), session, events).expect("written");
+    file
 }
 
 fn names(names: &[&str]) -> EventKind<'static> {
@@ -176,7 +169,7 @@ fn identifiers_that_are_used_again_are_other_threads_and_processes() {
         (41, 0, a_thread(Change::RundownEnd, 40, 8), &[]),
         (42, 0, a_process(Change::RundownEnd, 40, "new.exe"), &[]),
     ]);
-    let counts = TraceCounts::read(&trace.path, &Query::default()).expect("counts");
+    let counts = TraceCounts::read(trace.path(), &Query::default()).expect("counts");
     let expected = [
         ("old.exe 40".to_owned(), 8, None, 1, 10, vec![50], true),
         ("Idle 0".to_owned(), 0, None, 2, 11, vec![10], false),
@@ -202,7 +195,7 @@ fn what_is_lost_belongs_to_nobody() {
         (50, 0, switch(5, 0), &[]),
         (60, 0, switch(0, 5), &[400, 9]),
     ]);
-    let counts = TraceCounts::read(&trace.path, &Query::default()).expect("counts");
+    let counts = TraceCounts::read(trace.path(), &Query::default()).expect("counts");
     let rows: Vec<_> = rows(&counts)
         .into_iter()
         .map(|(_, thread, _, n, us, counts, complete)| (thread, n, us, counts, complete))
@@ -232,7 +225,7 @@ fn a_trace_that_cannot_say_is_refused() {
         ),
     ] {
         let trace = written(&events);
-        let error = TraceCounts::read(&trace.path, &Query::default()).expect_err("refused");
+        let error = TraceCounts::read(trace.path(), &Query::default()).expect_err("refused");
         assert!(error.to_string().contains(why), "{error}");
         assert!(matches!(&error, Error::BadFile { hint, .. } if hint.contains("xperf -on")));
     }
