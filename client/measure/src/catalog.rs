@@ -331,15 +331,9 @@ impl Catalog {
             return self.spec_of_event(item, &event, &event.event.name);
         }
         let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
-        if let Some(event) = self.event(alias.target) {
-            return self.spec_of_event(item, &event, &event.event.name);
-        }
-        match (self.source(alias.target), raw_select(alias.target)) {
-            (Some(source), _) => Ok(self.spec_of_source(item, source)),
-            (None, Some(Ok(select))) => {
-                Ok(self.spec_of_select(item, select, alias.name, item.filter))
-            }
-            _ => Err(self.unknown(name)),
+        match raw_select(alias.target) {
+            Some(select) => Ok(self.spec_of_select(item, select?, alias.name, item.filter)),
+            None => self.resolve_name(item, alias.target),
         }
     }
 
