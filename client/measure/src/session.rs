@@ -119,16 +119,14 @@ impl<'a, T: Transport> Session<'a, T> {
         let request = setup.request(self.number, flags);
         #[cfg(windows)]
         let _privilege = (sample && sees_kernel(setup)).then(crate::DebugPrivilege::enable);
-        let mut effective = self.request_configure(&request);
-        for _ in 1..TRIES {
-            match &effective {
-                Err(Error::Refused(refusal)) if lacks_privilege(refusal.code) => {
-                    effective = self.request_configure(&request);
-                }
-                _ => break,
+        let mut retries = 1..TRIES;
+        let effective = loop {
+            match self.request_configure(&request) {
+                Err(Error::Refused(refusal))
+                    if lacks_privilege(refusal.code) && retries.next().is_some() => {}
+                effective => break effective?,
             }
-        }
-        let effective = effective?;
+        };
         let counts = setup.specs.len() * self.connection.processor_count()? as usize;
         self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
         Ok(effective)
