@@ -104,7 +104,7 @@ fn as_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error>
 pub struct Simulation {
     start: u64,
     code: Vec<u8>,
-    bitness: u32,
+    is_32_bit: bool,
     decoded: FxHashMap<u64, Instruction>,
     executed: BTreeMap<u64, Counts>,
     caches: Caches,
@@ -117,7 +117,7 @@ impl Simulation {
         Self {
             start,
             code,
-            bitness: if is_32_bit { 32 } else { 64 },
+            is_32_bit,
             decoded: FxHashMap::default(),
             executed: BTreeMap::new(),
             caches,
@@ -141,7 +141,7 @@ impl Simulation {
     }
 
     fn decoder(&self, address: u64) -> Decoder<'_> {
-        Decoder::with_ip(self.bitness, self.bytes_from(address), address, DecoderOptions::NONE)
+        decoder(self.bytes_from(address), address, self.is_32_bit)
     }
 
     fn bytes_from(&self, address: u64) -> &[u8] {
@@ -240,11 +240,15 @@ fn no_counts(caches: &Caches) -> Counts {
     Counts { misses: caches.no_misses(), ..Counts::default() }
 }
 
+fn decoder(code: &[u8], address: u64, is_32_bit: bool) -> Decoder<'_> {
+    let bitness = if is_32_bit { 32 } else { 64 };
+    Decoder::with_ip(bitness, code, address, DecoderOptions::NONE)
+}
+
 /// The instruction that an address cuts in two, where code that begins at `start` is decoded.
 pub fn cut(code: &[u8], start: u64, address: u64, is_32_bit: bool) -> Option<Range<u64>> {
-    let bitness = if is_32_bit { 32 } else { 64 };
-    let decoder = Decoder::with_ip(bitness, code, start, DecoderOptions::NONE);
-    let mut spans = decoder.into_iter().map(|instruction| instruction.ip()..instruction.next_ip());
+    let instructions = decoder(code, start, is_32_bit).into_iter();
+    let mut spans = instructions.map(|instruction| instruction.ip()..instruction.next_ip());
     spans.find(|span| span.end > address).filter(|span| span.start < address)
 }
 

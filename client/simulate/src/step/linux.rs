@@ -286,20 +286,17 @@ impl Debuggee {
             traced.running = false;
         }
         let main = thread == self.process;
-        let event = match status {
-            WaitStatus::Exited(_, status) if main => self.end(status.cast_unsigned()),
-            WaitStatus::Signaled(_, signal, _) if main => self.end(128 + signal as u32),
+        match status {
+            WaitStatus::Exited(_, status) if main => Ok(Some(self.end(status.cast_unsigned()))),
+            WaitStatus::Signaled(_, signal, _) if main => Ok(Some(self.end(128 + signal as u32))),
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
                 let known = self.threads.remove(&thread);
-                return Ok(known.map(|_| Event::ThreadEnded(thread.as_raw().cast_unsigned())));
+                Ok(known.map(|_| Event::ThreadEnded(thread.as_raw().cast_unsigned())))
             }
-            WaitStatus::PtraceEvent(_, _, ptrace_event) => {
-                return self.ptrace_event(thread, ptrace_event);
-            }
-            WaitStatus::Stopped(_, signal) => return self.stopped(thread, signal),
-            _ => return Ok(None),
-        };
-        Ok(Some(event))
+            WaitStatus::PtraceEvent(_, _, event) => self.ptrace_event(thread, event),
+            WaitStatus::Stopped(_, signal) => self.stopped(thread, signal),
+            _ => Ok(None),
+        }
     }
 
     fn end(&mut self, status: u32) -> Event {
