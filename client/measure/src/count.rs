@@ -1,10 +1,9 @@
 //! Counts a piece of code: start, run it, stop; and measures the overhead of doing so.
 //!
 //! ```
-//! use halprof_measure::{Sources, measure};
+//! use halprof_measure::{Connection, Machine, Sources, measure};
 //! # fn main() -> halprof_measure::Result<()> {
-//! # let leaves = halprof_measure::spec("skylake")?.leaves;
-//! # let mut connection = halprof_measure::Connection::new(halprof_measure::InProcess::new(&leaves))?;
+//! let mut connection = Connection::new(Machine::open(Some("skylake"))?)?; // a modelled machine
 //! let sources = Sources::named(&mut connection, "TotalIssues:u,TotalCycles:u")?.on(&[0]);
 //! let measured = measure(&mut connection, &sources, |_machine| (1..=20u64).product::<u64>())?;
 //! for count in &measured.counts {

@@ -5,10 +5,9 @@
 //!
 //! ```
 //! # fn main() -> halprof_measure::Result<()> {
-//! use halprof_measure::Sources;
 //! use halprof_measure::rates::Rates;
-//! # let leaves = halprof_measure::spec("skylake")?.leaves;
-//! # let mut connection = halprof_measure::Connection::new(halprof_measure::InProcess::new(&leaves))?;
+//! use halprof_measure::{Connection, Machine, Sources};
+//! let mut connection = Connection::new(Machine::open(Some("skylake"))?)?; // a modelled machine
 //! let sources = Sources::named(&mut connection, "TotalIssues")?;
 //! let mut rates = Rates::new(connection.machine()?.timestamp_frequency);
 //! let mut session = sources.start(&mut connection)?;

@@ -2,9 +2,9 @@
 //!
 //! ```
 //! use halprof_measure::regions::Regions;
-//! use halprof_measure::{Connection, InProcess, Sources, spec};
+//! use halprof_measure::{Connection, Machine, Sources};
 //! # fn main() -> halprof_measure::Result<()> {
-//! let mut connection = Connection::new(InProcess::new(&spec("skylake")?.leaves))?;
+//! let mut connection = Connection::new(Machine::open(Some("skylake"))?)?; // a modelled machine
 //! let sources = Sources::named(&mut connection, "TotalIssues:u,BranchInstructions:u")?;
 //! let regions = Regions::open(&mut connection, &sources)?;
 //!
