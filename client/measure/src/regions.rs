@@ -322,7 +322,6 @@ struct Passages {
     /// One row for each passage: regions left in the meantime, ticks, and one count for each
     /// source.
     rows: Vec<u64>,
-    kept: usize,
     discarded: [u64; Discard::ALL.len()],
 }
 
@@ -344,12 +343,11 @@ impl Log {
         let Some(passages) = self.regions.get_mut(region) else {
             return;
         };
-        let full = passages.kept >= PASSAGES_MAX;
+        let full = passages.rows.len() >= PASSAGES_MAX * (2 + self.sources);
         match counted {
             Ok(counted) if !full => {
                 passages.rows.extend([nested, counted.ticks]);
                 passages.rows.extend(counted.values.iter().take(self.sources));
-                passages.kept += 1;
             }
             Ok(_) => passages.discard(Discard::Full),
             Err(cause) => passages.discard(cause),
