@@ -34,9 +34,9 @@ pub struct Geometry {
     pub sets: u64,
 }
 
-/// Descriptors of leaf 2: level, contents, KiB, associativity, bytes per line (SDM vol. 2, "CPUID", "Encoding
-/// of CPUID Leaf 2 Descriptors"). Only those of processors without leaf 4; a trace cache has no
-/// lines.
+/// Descriptors of leaf 2: level, contents, KiB, associativity, bytes per line (SDM vol. 2, "CPUID",
+/// "Encoding of CPUID Leaf 2 Descriptors"). Only those of processors without leaf 4; a trace cache
+/// has no lines.
 const DESCRIPTORS: [(u8, u8, Kind, u64, u64, u64); 20] = [
     (0x06, 1, Kind::Instruction, 8, 4, 32),
     (0x08, 1, Kind::Instruction, 16, 4, 32),

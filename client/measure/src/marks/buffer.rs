@@ -158,8 +158,8 @@ impl Buffer {
         Moment::now().rate_since(&self.begun)
     }
 
-    /// The step of the time-stamp counter: the smallest difference between readings, but for those
-    /// that few of them show.
+    /// The step of the time-stamp counter: the smallest difference between readings, unless few of
+    /// them show it.
     pub const fn step_ticks(&self) -> u64 {
         self.step_ticks
     }

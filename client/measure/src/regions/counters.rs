@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 /// The most sources of a region: more than any processor counts at once.
 pub(super) const EVENTS_MAX: usize = 32;
 
-/// Less sleep than this during a region is none: the machine's two clocks are not read at the same
-/// moment.
+/// A difference of the machine's two clocks that is less than this is no sleep: they are not read at
+/// the same moment.
 const SLEPT_MS: u64 = 100;
 
 /// How often counters are read until no switch falls between them.

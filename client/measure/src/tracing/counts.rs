@@ -262,7 +262,7 @@ impl<'a> Counter<'a> {
             .query
             .interval_ns
             .map_or(0, |length| u64::try_from(event.ns).unwrap_or(0) / length);
-        // Whose slice has no end in the trace was there nevertheless.
+        // A thread whose slice has no end in the trace was there nevertheless.
         let InstanceNumber(thread) = self.lives.threads.current(switch.new_thread);
         self.cells.entry((interval, thread, event.processor)).or_default();
         let Some(slice) = slice else {

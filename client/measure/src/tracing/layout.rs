@@ -17,7 +17,7 @@ const SESSION_GUID: [u8; 16] = [
 
 /// The length of a name in the properties, with its zero.
 pub const NAME_UNITS: usize = 1024;
-/// The size of EVENT_TRACE_PROPERTIES, behind which the names follow.
+/// The size of EVENT_TRACE_PROPERTIES, which both names follow.
 pub const HEADER_BYTES: usize = offset_of!(Properties, logger_name);
 
 /// WNODE_FLAG_TRACED_GUID.
@@ -33,12 +33,12 @@ const FLUSH_SECONDS: u32 = 1;
 /// all buffers are there from the start: many small ones waste less than few large ones.
 const BUFFER_KB: u32 = 64;
 const BUFFERS_PER_PROCESSOR: u32 = 32;
-/// Windows wants two at least for each processor.
+/// Windows wants at least two for each processor.
 const FEWEST_PER_PROCESSOR: u32 = 4;
 /// 256 MB, unless that were fewer than the fewest: buffers are memory that is never paged out.
 const BUFFERS_MAX: u32 = 4096;
 
-/// EVENT_TRACE_PROPERTIES with both names behind it. Windows overwrites it at each call.
+/// EVENT_TRACE_PROPERTIES and both names. Windows overwrites it at each call.
 #[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 #[expect(missing_docs, reason = "the fields of evntrace.h")]
@@ -118,7 +118,7 @@ impl Properties {
     }
 }
 
-/// Copies a name and leaves a zero behind it; whether it fits.
+/// Copies a name with a zero at its end; returns whether it fits.
 fn copy_name(name: &str, field: &mut [u16; NAME_UNITS]) -> bool {
     let units: Vec<u16> = name.encode_utf16().collect();
     let fits = units.len() < NAME_UNITS;

@@ -39,7 +39,8 @@ const NAMES: [(&[&str], &[&str]); 9] = [
     (&["Timer"], &["ProfileTime", "cpu-clock"]),
 ];
 
-/// The names of [`NAMES`] of which only the first ones are counted if nothing is named.
+/// What is counted if nothing is named, by names of [`NAMES`]: the first of these, as many as there
+/// are counters.
 const COUNTED_BY_DEFAULT: [&str; 6] =
     ["cycles", "instructions", "branches", "branch-misses", "cache-misses", "cache-references"];
 

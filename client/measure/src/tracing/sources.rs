@@ -30,8 +30,8 @@ impl ProfileSource {
 /// PROFILE_SOURCE_INFO (evntrace.h) before its name.
 const NAME: usize = 24;
 
-/// Parses the list: entries of PROFILE_SOURCE_INFO, each of which says where the next one is. Ends
-/// with what does not fit, as the bytes of another program's buffer would.
+/// Parses the list: entries of PROFILE_SOURCE_INFO, each of which says where the next one is. It ends
+/// at the first that does not fit.
 pub(super) fn parse(bytes: &[u8]) -> Vec<ProfileSource> {
     let mut sources = Vec::new();
     let mut rest = bytes;

@@ -71,7 +71,7 @@ type End = Box<dyn FnOnce() + Send>;
 
 static RUNNING: Mutex<Option<End>> = Mutex::new(None);
 
-/// Another thread that panicked with a session leaves one that has to end all the more.
+/// A thread that panicked leaves a session that must be ended all the same.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
