@@ -489,15 +489,13 @@ impl Catalog {
         let (other, event) = all.into_iter().find_map(|one| Some((one, one.event(name)?)))?;
         let mut hint = format!("{} is an event of {}.", event.name, other.title);
         let similarity = |candidate: &Event| strsim::jaro_winkler(&candidate.name, &event.name);
-        let mut same: Vec<&Event> = Vec::new();
-        if let Some(here) = here.filter(|_| same_vendor(other.table)) {
-            same.extend(here.events().iter().filter(|candidate| {
-                candidate.select() == event.select()
-                    && (candidate.fixed, candidate.msr) == (event.fixed, event.msr)
-                    && similarity(candidate) >= ALIKE
-            }));
-        }
-        let nearest = same.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+        let here = here.filter(|_| same_vendor(other.table)).into_iter();
+        let same = here.flat_map(Microarchitecture::events).filter(|candidate| {
+            candidate.select() == event.select()
+                && (candidate.fixed, candidate.msr) == (event.fixed, event.msr)
+                && similarity(candidate) >= ALIKE
+        });
+        let nearest = same.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
         if let Some(nearest) = nearest {
             let _ = write!(hint, " On this processor it is called `{}`.", nearest.name);
         }

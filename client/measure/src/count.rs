@@ -174,11 +174,7 @@ impl Sources {
     /// The subset of these sources at the given indexes.
     pub(crate) fn only(&self, indexes: &[usize]) -> Self {
         let list = indexes.iter().filter_map(|&index| self.list.get(index).cloned());
-        Self {
-            list: list.collect(),
-            processors: self.processors.clone(),
-            machine: self.machine.clone(),
-        }
+        Self { list: list.collect(), ..self.clone() }
     }
 
     /// The error, with the name of the source that it concerns.
