@@ -13,28 +13,32 @@ fn halves(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }
 
-/// A source that is on a counter in every `share`-th of `stretches`; returns its count and the
-/// truth.
-fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
-    let (mut count, mut truth) = (Count::default(), 0u64);
-    let (mut xx, mut xt, mut tt) = (0u128, 0u128, 0u128);
-    for (index, rate) in rates.iter().enumerate() {
-        let events = (rate * ticks as f64) as u64;
-        truth += events;
-        count.enabled += ticks;
-        if index % share == 0 {
-            count.counted += events;
-            count.running += ticks;
-            count.slices += 1;
-            xx += u128::from(events) * u128::from(events);
-            xt += u128::from(events) * u128::from(ticks);
-            tt += u128::from(ticks) * u128::from(ticks);
-        }
+/// A count that says nothing of how its slices differ.
+fn count(counted: u64, enabled: u64, running: u64) -> Count {
+    Count { counted, enabled, running, ..Count::default() }
+}
+
+/// A count of slices, each with its events and ticks.
+fn of_slices(slices: &[(u128, u128)], enabled: u64) -> Count {
+    let sum = |of: fn(u128, u128) -> u128| slices.iter().map(|&(x, t)| of(x, t)).sum::<u128>();
+    Count {
+        counted: sum(|x, _| x) as u64,
+        enabled,
+        running: sum(|_, t| t) as u64,
+        slices: slices.len() as u64,
+        count_squared: halves(sum(|x, _| x * x)),
+        count_by_time: halves(sum(|x, t| x * t)),
+        time_squared: halves(sum(|_, t| t * t)),
     }
-    count.count_squared = halves(xx);
-    count.count_by_time = halves(xt);
-    count.time_squared = halves(tt);
-    (count, truth)
+}
+
+/// A source that is on a counter in every `share`-th of stretches of these rates; returns its count
+/// and the truth.
+fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
+    let events = |rate: &f64| (rate * ticks as f64) as u64;
+    let seen = rates.iter().step_by(share).map(|rate| (events(rate).into(), ticks.into()));
+    let seen: Vec<(u128, u128)> = seen.collect();
+    (of_slices(&seen, ticks * rates.len() as u64), rates.iter().map(events).sum())
 }
 
 fn miss(estimate: &Estimate, truth: u64) -> f64 {
@@ -43,35 +47,25 @@ fn miss(estimate: &Estimate, truth: u64) -> f64 {
 
 #[test]
 fn what_ran_all_the_time_is_exact() {
-    let count = Count { counted: 1 << 62, enabled: 7, running: 7, slices: 1, ..Count::default() };
-    let estimate = Estimate::new(&count);
+    let estimate = Estimate::new(&count(1 << 62, 7, 7));
     assert_eq!((estimate.value, estimate.scaled, estimate.error), (Some(1 << 62), false, None));
 }
 
 #[test]
 fn scaling_survives_the_largest_amounts() {
-    let count = Count {
-        counted: 1 << 61,
-        enabled: 1 << 62,
-        running: 1 << 61,
-        slices: 1,
-        ..Count::default()
-    };
-    let estimate = Estimate::new(&count);
+    let estimate = Estimate::new(&count(1 << 61, 1 << 62, 1 << 61));
     assert_eq!((estimate.value, estimate.scaled), (Some(1 << 62), true));
-    let count = Count { counted: u64::MAX, enabled: u64::MAX, running: 1, ..Count::default() };
-    assert_eq!(Estimate::new(&count).value, Some(u128::from(u64::MAX).pow(2)));
+    let largest = Estimate::new(&count(u64::MAX, u64::MAX, 1));
+    assert_eq!(largest.value, Some(u128::from(u64::MAX).pow(2)));
 }
 
 #[test]
 fn one_turn_and_none_have_no_bound() {
     for (running, slices) in [(5, 1), (5, 0), (0, 0), (0, 2)] {
-        let count = Count { counted: running, enabled: 10, running, slices, ..Count::default() };
-        let estimate = Estimate::new(&count);
+        let estimate = Estimate::new(&Count { slices, ..count(running, 10, running) });
         assert!(estimate.scaled);
         assert_eq!(estimate.error, None);
-        let exact =
-            Estimate::new(&Count { counted: 3, enabled: 1, running: 1, ..Count::default() });
+        let exact = Estimate::new(&count(3, 1, 1));
         assert_eq!(Estimate::sum([estimate, exact]).error, None);
     }
 }
@@ -139,20 +133,6 @@ fn differences_of_snapshots_borrow_across_halves() {
     assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 6]);
 }
 
-/// A count of slices, each with its events and ticks.
-fn of_slices(slices: &[(u128, u128)], enabled: u64) -> Count {
-    let sum = |of: fn(u128, u128) -> u128| slices.iter().map(|&(x, t)| of(x, t)).sum::<u128>();
-    Count {
-        counted: sum(|x, _| x) as u64,
-        enabled,
-        running: sum(|_, t| t) as u64,
-        slices: slices.len() as u64,
-        count_squared: halves(sum(|x, _| x * x)),
-        count_by_time: halves(sum(|x, t| x * t)),
-        time_squared: halves(sum(|_, t| t * t)),
-    }
-}
-
 /// The bounds by hand, with Student's t from a table: see the formulas above.
 #[test]
 fn the_bound_is_that_of_the_textbook() {
@@ -189,13 +169,7 @@ fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
 
 #[test]
 fn sums_are_exact_beyond_64_bits() {
-    let one = Estimate::new(&Count {
-        counted: (1 << 62) + 1,
-        enabled: u64::MAX,
-        running: u64::MAX,
-        slices: 1,
-        ..Count::default()
-    });
+    let one = Estimate::new(&count((1 << 62) + 1, u64::MAX, u64::MAX));
     let sum = Estimate::sum(std::iter::repeat_n(one, 2048));
     assert_eq!(sum.value, Some((1 << 73) + 2048));
     assert_eq!(Some(sum.counted), sum.value);
