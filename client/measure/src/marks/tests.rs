@@ -10,6 +10,13 @@ use std::thread;
 
 const ALL: u64 = (CHUNKS * MARKS) as u64;
 
+/// A buffer, and as a program sees it.
+fn shared_buffer() -> (Buffer, &'static Shared) {
+    let buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    (buffer, shared)
+}
+
 fn drained(buffer: &mut Buffer) -> Vec<Mark> {
     let mut marks = Vec::new();
     buffer.drain(&mut marks);
@@ -32,8 +39,7 @@ fn four_threads_lose_nothing_while_they_are_drained() {
     const THREADS: u64 = 4;
     const EACH: u64 = 500_000;
     const { assert!(THREADS * EACH > ALL) };
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let got = AtomicU64::new(0);
     let mut marks = Vec::new();
     thread::scope(|scope| {
@@ -74,8 +80,7 @@ fn four_threads_lose_nothing_while_they_are_drained() {
 
 #[test]
 fn a_full_buffer_drops_and_counts() {
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let channel = shared.channel("much");
     let thread_buffer = ThreadBuffer::new();
     (0..ALL + 1000).for_each(|value| thread_buffer.mark(shared, channel, value));
@@ -91,8 +96,7 @@ fn a_full_buffer_drops_and_counts() {
 
 #[test]
 fn the_chunk_of_a_thread_that_ends_is_used_again() {
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let channel = shared.channel("threads");
     let mut marks = Vec::new();
     for value in 0..CHUNKS as u64 + 10 {
@@ -108,8 +112,7 @@ fn the_chunk_of_a_thread_that_ends_is_used_again() {
 
 #[test]
 fn channels_have_names_and_a_bound() {
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let thread_buffer = ThreadBuffer::new();
     let long = "é".repeat(NAME_MAX);
     for name in ["a", "", "a", &long] {
@@ -128,8 +131,7 @@ fn channels_have_names_and_a_bound() {
 /// Two processes that ask at the same time may both write the name.
 #[test]
 fn channels_of_one_name_are_one() {
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let thread_buffer = ThreadBuffer::new();
     thread_buffer.mark(shared, shared.channel("b"), 0);
     thread_buffer.mark(shared, shared.channel("a"), 1);
@@ -142,8 +144,7 @@ fn channels_of_one_name_are_one() {
 #[test]
 fn channels_that_are_named_at_once_are_different() {
     const THREADS: usize = 4;
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let together = Barrier::new(THREADS);
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -170,8 +171,7 @@ fn channels_that_are_named_at_once_are_different() {
 #[test]
 fn a_mark_of_the_near_future_is_kept() {
     for (ahead, kept, damaged) in [(1_000_000, 1, 0), (1 << 40, 0, 1)] {
-        let mut buffer = Buffer::create().expect("a buffer");
-        let shared = buffer.attach();
+        let (mut buffer, shared) = shared_buffer();
         ThreadBuffer::new().mark(shared, shared.channel("ahead"), 0);
         let [time, ..] = &shared.chunks[0].marks[0];
         time.store(crate::rdpmc::timestamp() + ahead, Relaxed);
@@ -182,8 +182,7 @@ fn a_mark_of_the_near_future_is_kept() {
 
 #[test]
 fn a_mark_costs_what_calibrating_ones_are_apart() {
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     assert_eq!(buffer.cost(), None);
     let thread_buffer = ThreadBuffer::new();
     (0..CALIBRATIONS).for_each(|_| thread_buffer.mark(shared, CALIBRATION, 0));
@@ -207,8 +206,7 @@ fn check(marks: &[Mark], buffer: &Buffer, since: u64) {
 #[test]
 fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
     let since = crate::rdpmc::timestamp();
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let thread_buffer = ThreadBuffer::new();
     let worst = [0, 1, 2, 3, MARKS as u64, MARKS as u64 + 1, u64::MAX, (1 << 33) + 57, since + 1];
     let mut random = fastrand::Rng::with_seed(14);
@@ -238,8 +236,7 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
 #[test]
 fn what_is_written_while_it_is_read_does_no_harm() {
     let since = crate::rdpmc::timestamp();
-    let mut buffer = Buffer::create().expect("a buffer");
-    let shared = buffer.attach();
+    let (mut buffer, shared) = shared_buffer();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
