@@ -312,7 +312,7 @@ fn token() -> Result<OwnedHandle, u32> {
 }
 
 /// Ends the session before Windows ends the process: it waits for the handlers, but not for any other
-/// thread. This one comes first, for handlers that were added last do.
+/// thread. It calls first the handler that was added last, which is this one.
 fn end_with_console() {
     unsafe extern "system" fn handler(event: u32) -> BOOL {
         if matches!(event, CTRL_CLOSE_EVENT | CTRL_LOGOFF_EVENT | CTRL_SHUTDOWN_EVENT) {
