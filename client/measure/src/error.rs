@@ -163,6 +163,15 @@ impl Error {
         Self::File { path: path.into(), doing: "written", error }
     }
 
+    /// A file whose content is invalid; `why` goes on after its name.
+    pub fn bad_file(
+        path: impl Into<PathBuf>,
+        why: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::BadFile { path: path.into(), why: why.into(), hint: hint.into() }
+    }
+
     /// The stable name that programs may compare.
     pub fn code(&self) -> &'static str {
         match self {

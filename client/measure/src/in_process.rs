@@ -152,7 +152,7 @@ fn refused(error: SpecError) -> Error {
         SpecError::Unknown(_) => Error::NoMachine(error.to_string()),
         SpecError::Read { path, error } => Error::File { path: path.into(), doing: "read", error },
         SpecError::Dump { path, error } => {
-            Error::BadFile { path: path.into(), why: format!("is not a CPUID dump: {error}"), hint }
+            Error::bad_file(path, format!("is not a CPUID dump: {error}"), hint)
         }
         SpecError::Empty
         | SpecError::UnknownOption(_)

@@ -132,21 +132,20 @@ fn start(command: Command) -> Result<Debuggee> {
 /// The system refused a debugger's request.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn not_stepped(error: io::Error) -> Error {
-    Error::Unavailable {
-        message: format!("the program cannot be stepped: {error}"),
-        hint: "It may be protected from debuggers, or this user may not debug programs here."
-            .to_owned(),
-    }
+    Error::unavailable(
+        format!("the program cannot be stepped: {error}"),
+        "It may be protected from debuggers, or this user may not debug programs here.",
+    )
 }
 
 fn open(path: &Path, symbol_path: &SymbolPath) -> Result<Executable> {
-    Executable::open(path, symbol_path).map_err(|why| Error::BadFile {
-        path: path.to_owned(),
-        why: format!("cannot be stepped: {why}"),
-        hint:
+    Executable::open(path, symbol_path).map_err(|why| {
+        Error::bad_file(
+            path,
+            format!("cannot be stepped: {why}"),
             "Only programs of x86 or x64 code in PE or ELF files can be stepped; name the program \
-               itself, not a script that starts it."
-                .to_owned(),
+             itself, not a script that starts it.",
+        )
     })
 }
 

@@ -67,11 +67,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     let file = File::open(path).map_err(|error| Error::reading(path, error))?;
     let mut limited = file.take(FILE_BYTES_MAX);
     limited.read_to_end(&mut bytes).map_err(|error| Error::reading(path, error))?;
-    let bad = |why: String| Error::BadFile {
-        path: path.to_owned(),
-        why: format!("is not a list of events: {why}"),
-        hint: HINT.to_owned(),
-    };
+    let bad = |why: String| Error::bad_file(path, format!("is not a list of events: {why}"), HINT);
     // Some of Intel's files begin with a byte order mark.
     let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
     let document: Document =

@@ -172,11 +172,7 @@ impl TraceCounts {
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             counter.event(&event);
         }
-        counter.finish(&trace).map_err(|why| Error::BadFile {
-            path: path.to_owned(),
-            why: why.to_owned(),
-            hint: RECORD.to_owned(),
-        })
+        counter.finish(&trace).map_err(|why| Error::bad_file(path, why, RECORD))
     }
 
     /// The process of a cell.

@@ -28,16 +28,15 @@ pub fn open(path: &Path) -> Result<Etl> {
     let file = File::open(path).map_err(|error| Error::reading(path, error))?;
     Trace::open(BufReader::new(file)).map_err(|error| match error {
         halprof_etw::Error::Io(error) => Error::reading(path, error),
-        halprof_etw::Error::NotATrace(why) => Error::BadFile {
-            path: path.to_owned(),
-            why: format!("is not a trace: {why}"),
-            hint: "`xperf -merge` and WPR write traces that can be read.".to_owned(),
-        },
-        halprof_etw::Error::Compression(compression) => Error::BadFile {
-            path: path.to_owned(),
-            why: format!("is compressed with {compression}; only XPRESS is read"),
-            hint: "Record it again without compression, or merge it with compression off."
-                .to_owned(),
-        },
+        halprof_etw::Error::NotATrace(why) => Error::bad_file(
+            path,
+            format!("is not a trace: {why}"),
+            "`xperf -merge` and WPR write traces that can be read.",
+        ),
+        halprof_etw::Error::Compression(compression) => Error::bad_file(
+            path,
+            format!("is compressed with {compression}; only XPRESS is read"),
+            "Record it again without compression, or merge it with compression off.",
+        ),
     })
 }
