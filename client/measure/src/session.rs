@@ -161,13 +161,12 @@ impl<'a, T: Transport> Session<'a, T> {
     /// Stops sampling; returns why the other side had ended it by itself, if it had.
     pub fn stop_sampling(&mut self) -> Result<Option<ErrorCode>> {
         match self.stop() {
-            Ok(()) => {}
             Err(Error::Refused(refusal)) if ends_sampling(refusal.code) => {
                 self.ended = Some(refusal.code);
             }
             Err(Error::Refused(refusal))
                 if refusal.code == ErrorCode::NotRunning && self.ended.is_some() => {}
-            Err(error) => return Err(error),
+            stopped => stopped?,
         }
         Ok(self.ended)
     }
@@ -246,11 +245,9 @@ impl<'a, T: Transport> Session<'a, T> {
             )?;
             let events: Vec<SystemEvent> = elements(DRAIN_EVENTS, body, head.count as usize)?;
             lost = lost.saturating_add(head.lost);
-            if events.is_empty() {
-                return Ok((all, lost));
-            }
+            let is_last = events.is_empty() || head.left == 0;
             all.extend(events);
-            if head.left == 0 {
+            if is_last {
                 return Ok((all, lost));
             }
         }
