@@ -101,15 +101,10 @@ fn split_by_method<T: Transport>(
 ) -> Result<Vec<SameMethod>> {
     let named = Sources::named(connection, list)?;
     let method = best_method(connection, platform);
-    let (mut by_thread, mut others) = (Vec::new(), Vec::new());
-    for index in 0..named.names().count() {
+    let (by_thread, others): (Vec<usize>, _) = (0..named.names().count()).partition(|&index| {
         let alone = named.only(&[index]).by_thread();
-        if method != Method::Processors && is_counted(connection, &alone) {
-            by_thread.push(index);
-        } else {
-            others.push(index);
-        }
-    }
+        method != Method::Processors && is_counted(connection, &alone)
+    });
     let mut parts = Vec::new();
     for (indexes, method, anchors) in
         [(by_thread, method, &ANCHORS[1..]), (others, Method::Processors, &ANCHORS[..])]

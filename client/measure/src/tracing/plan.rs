@@ -177,12 +177,9 @@ fn listed(sources: &[ProfileSource]) -> String {
 /// What is counted if nothing is named: cycles, instructions, then what Windows lists and has
 /// counters for. Empty if it lists no counter.
 pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> Vec<TraceEvent> {
-    let mut events: Vec<TraceEvent> = Vec::new();
-    for source in COUNTED_BY_DEFAULT.iter().filter_map(|name| find(name, sources)) {
-        events.push(TraceEvent::new(source, None));
-    }
-    events.truncate(counters.unwrap_or(COUNTERS) as usize);
-    events
+    let listed = COUNTED_BY_DEFAULT.iter().filter_map(|name| find(name, sources));
+    let counted = listed.take(counters.unwrap_or(COUNTERS) as usize);
+    counted.map(|source| TraceEvent::new(source, None)).collect()
 }
 
 /// What is sampled if nothing is named: cycles, else the timer, which every list has.

@@ -260,12 +260,11 @@ impl<C: Calls> Sessions<C> {
         let megabytes = self.file_megabytes(&folder)?;
         let process = std::process::id();
         let file = folder.join(format!("{process}.etl"));
-        let mut intervals = Vec::new();
-        for sampled in &request.sampled {
-            let interval = self.interval(sampled.id).unwrap_or(0);
-            intervals.push(ProfileInterval { source: sampled.id, interval });
-        }
-        let note = Note { process, file: file.clone(), intervals };
+        let intervals = request.sampled.iter().map(|&SampledSource { id, .. }| ProfileInterval {
+            source: id,
+            interval: self.interval(id).unwrap_or(0),
+        });
+        let note = Note { process, file: file.clone(), intervals: intervals.collect() };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
         let handle = self.start_trace(&file, megabytes, request);
         let handle = handle.inspect_err(|_| Note::remove(&folder))?;
