@@ -112,14 +112,16 @@ impl EventSpec {
 /// Parses a list of sources; groups are numbered after the highest in `items`.
 pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
     let mut group = None;
-    let mut next = 1 + items.iter().map(|item| item.group).max().unwrap_or(0);
+    let mut last_group = items.iter().map(|item| item.group).max().unwrap_or(0);
     for part in parts(list) {
         let mut part = part.trim();
         if let Some(rest) = part.strip_prefix('{') {
-            if group.replace(next).is_some() {
+            last_group = last_group
+                .checked_add(1)
+                .ok_or_else(|| bad_list(list, "more than 65535 groups"))?;
+            if group.replace(last_group).is_some() {
                 return Err(bad_list(list, "a group inside a group"));
             }
-            next += 1;
             part = rest.trim_start();
         }
         let (text, suffix) = match part.split_once('}') {

@@ -18,6 +18,9 @@ fn groups_are_numbered() {
     let mut items = list("{A,B}").expect("a group");
     parse_group("C,D", &mut items).expect("another");
     assert_eq!(items[3].group, 2);
+    let many = |groups| list(&vec!["{A}"; groups].join(","));
+    assert_eq!(many(65_535).expect("as many as there are numbers")[65_534].group, 65_535);
+    assert_eq!(many(65_536).expect_err("one more").code(), "usage");
 }
 
 #[test]
