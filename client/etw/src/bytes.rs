@@ -97,9 +97,6 @@ macro_rules! field_type {
     (u16s) => {
         [u16; 8]
     };
-    (u32s) => {
-        [u32; 8]
-    };
     ($number:ident) => {
         $number
     };
@@ -154,12 +151,6 @@ impl<'a> Fields<'a> {
         let bytes: [u8; 16] = self.array()?;
         let (pairs, _) = bytes.as_chunks();
         Some(std::array::from_fn(|index| u16::from_le_bytes(pairs[index])))
-    }
-
-    pub(crate) fn u32s(&mut self) -> Option<[u32; 8]> {
-        let bytes: [u8; 32] = self.array()?;
-        let (words, _) = bytes.as_chunks();
-        Some(std::array::from_fn(|index| u32::from_le_bytes(words[index])))
     }
 
     pub(crate) fn guid(&mut self) -> Option<Guid> {
@@ -225,10 +216,6 @@ impl Output {
     }
 
     pub(crate) fn u16s(&mut self, values: &[u16; 8]) {
-        self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-
-    pub(crate) fn u32s(&mut self, values: &[u32; 8]) {
         self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     }
 

@@ -40,7 +40,6 @@ pub(crate) mod group {
     pub(crate) const HEADER: u8 = 0;
     pub(crate) const PROCESS: u8 = 3;
     pub(crate) const THREAD: u8 = 5;
-    pub(crate) const CONFIG: u8 = 11;
     pub(crate) const PERFINFO: u8 = 15;
     pub(crate) const IMAGE: u8 = 20;
     pub(crate) const STACKWALK: u8 = 24;
@@ -48,11 +47,10 @@ pub(crate) mod group {
 
 /// The classes of the documented kernel events (NT Kernel Logger constants), which relogged files and
 /// real-time consumers show in place of the group.
-const CLASSES: [(u8, Guid); 7] = [
+const CLASSES: [(u8, Guid); 6] = [
     (group::HEADER, Guid(0x68fdd900_4a3e_11d1_84f4_0000f80464e3)),
     (group::PROCESS, Guid(0x3d6fa8d0_fe05_11d0_9dda_00c04fd7ba7c)),
     (group::THREAD, Guid(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c)),
-    (group::CONFIG, Guid(0x01853a65_418f_4f36_aefc_dc0f1d2fd235)),
     (group::PERFINFO, Guid(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc)),
     (group::IMAGE, Guid(0x2cb15d1d_5fc1_11d2_abe1_00a0c911f518)),
     (group::STACKWALK, Guid(0xdef2fe46_7bd6_4b80_bd94_f57fe20d0ce3)),
@@ -60,10 +58,6 @@ const CLASSES: [(u8, Guid); 7] = [
 
 /// What images are, beyond their names; added when traces are merged.
 pub(crate) const IMAGE_ID: Guid = Guid(0xb3e675d7_2554_4f18_830b_2762732560de);
-/// What the system is; added when traces are merged.
-pub(crate) const SYSTEM_CONFIG_EX: Guid = Guid(0x9b79ee91_b5fd_41c0_a243_4248e266e9d0);
-/// Last branch records.
-pub(crate) const LBR: Guid = Guid(0x99134383_5248_43fc_834b_529454e75df3);
 /// What a real-time session lost (evntrace.h, `RT_LostEvent`).
 pub(crate) const LOST_EVENT: Guid = Guid(0x6a399ae0_4bc6_4de9_870b_3657f8947e7e);
 

@@ -5,13 +5,11 @@
 //! completed by what public readers and real files agree on where no class is documented
 //! (configuration of counters, stack keys, image identities). Fields have the names of those classes.
 
-pub mod branch;
 pub mod counters;
 pub mod image;
 pub mod process;
 pub mod processor;
 pub mod stack;
-pub mod system;
 pub mod thread;
 pub mod trace;
 
@@ -23,39 +21,22 @@ use crate::id::{self, EventId, Guid, group};
 pub enum EventKind<'a> {
     /// The first event of a file.
     TraceHeader(Box<trace::TraceHeader>),
-    GroupMasks(trace::GroupMasks),
     /// All that existed when the session began has been listed.
     RundownComplete,
-    Partition(Box<trace::Partition>),
     Sample(processor::Sample),
     CounterSample(processor::CounterSample),
     Switch(processor::Switch),
-    Ready(processor::Ready),
-    Dpc(processor::Dpc),
-    Isr(processor::Isr),
     Stack(stack::Stack<'a>),
     StackKey(stack::StackKey),
     StackDefinition(stack::StackDefinition<'a>),
-    Branches(branch::Branches<'a>),
     Process(Box<process::Process>),
-    /// By its id.
-    ProcessTerminated(u32),
-    ProcessCounters(Box<process::ProcessCounters>),
     Thread(Box<thread::Thread>),
-    ThreadName(Box<thread::ThreadName>),
     Image(Box<image::Image>),
     ImageId(Box<image::ImageId>),
     Pdb(Box<image::Pdb>),
     CounterNames(counters::CounterNames),
     Corruption(counters::Corruption),
     Interval(Box<counters::Interval>),
-    Cpu(Box<system::Cpu>),
-    PhysicalDisk(Box<system::PhysicalDisk>),
-    LogicalDisk(Box<system::LogicalDisk>),
-    Device(Box<system::Device>),
-    Build(Box<system::Build>),
-    Folders(Box<system::Folders>),
-    Volume(Box<system::Volume>),
     /// A real-time session lost events (opcode 32), buffers (33) or its file (34).
     Lost,
     /// Something that is not read here.
@@ -84,21 +65,19 @@ fn boxed<T: Layout>(fields: Fields<'_>) -> Option<Box<T>> {
     plain(fields).map(Box::new)
 }
 
-fn kernel(group: u8, opcode: u8, version: u16, mut fields: Fields<'_>) -> Option<EventKind<'_>> {
+fn kernel(group: u8, opcode: u8, version: u16, fields: Fields<'_>) -> Option<EventKind<'_>> {
     Some(match (group, opcode) {
+        (group::HEADER, 0) => EventKind::TraceHeader(Box::new(trace::header(fields)?)),
+        (group::HEADER, 8) => EventKind::RundownComplete,
         (group::PERFINFO, 46) => EventKind::Sample(plain(fields)?),
         (group::PERFINFO, 47) => EventKind::CounterSample(plain(fields)?),
         (group::PERFINFO, 48) => EventKind::CounterNames(counters::names(fields)?),
         (group::PERFINFO, 49) => EventKind::Corruption(counters::corruption(fields)?),
-        (group::PERFINFO, 66 | 68 | 69) => EventKind::Dpc(plain(fields)?),
-        (group::PERFINFO, 67) => EventKind::Isr(plain(fields)?),
         (group::PERFINFO, 72..=74) => EventKind::Interval(boxed(fields)?),
         (group::THREAD, 36) => EventKind::Switch(plain(fields)?),
-        (group::THREAD, 50) => EventKind::Ready(plain(fields)?),
         (group::THREAD, 1..=4) => {
             EventKind::Thread(Box::new(thread::thread(opcode, version, fields)?))
         }
-        (group::THREAD, 72) => EventKind::ThreadName(boxed(fields)?),
         (group::STACKWALK, 32) => EventKind::Stack(stack::stack(fields)?),
         (group::STACKWALK, 34..=36) => {
             EventKind::StackDefinition(stack::definition(opcode, fields)?)
@@ -110,23 +89,6 @@ fn kernel(group: u8, opcode: u8, version: u16, mut fields: Fields<'_>) -> Option
         (group::PROCESS, 10) | (group::IMAGE, 2..=4 | 10) => {
             EventKind::Image(Box::new(image::image(opcode, version, fields)?))
         }
-        (group::PROCESS, 11) => EventKind::ProcessTerminated(fields.u32()?),
-        (group::PROCESS, 32 | 33) => EventKind::ProcessCounters(boxed(fields)?),
-        _ => return configuration(group, opcode, version, fields),
-    })
-}
-
-/// What comes a few times in a trace.
-fn configuration(group: u8, opcode: u8, version: u16, fields: Fields<'_>) -> Option<EventKind<'_>> {
-    Some(match (group, opcode) {
-        (group::HEADER, 0) => EventKind::TraceHeader(Box::new(trace::header(fields)?)),
-        (group::HEADER, 5 | 32) => EventKind::GroupMasks(plain(fields)?),
-        (group::HEADER, 8) => EventKind::RundownComplete,
-        (group::HEADER, 80) => EventKind::Partition(boxed(fields)?),
-        (group::CONFIG, 10) => EventKind::Cpu(Box::new(system::cpu(version, fields)?)),
-        (group::CONFIG, 11) => EventKind::PhysicalDisk(boxed(fields)?),
-        (group::CONFIG, 12) => EventKind::LogicalDisk(boxed(fields)?),
-        (group::CONFIG, 22) if version >= 5 => EventKind::Device(boxed(fields)?),
         _ => EventKind::Unknown,
     })
 }
@@ -135,10 +97,6 @@ fn classic(guid: Guid, opcode: u8, version: u16, fields: Fields<'_>) -> Option<E
     Some(match (guid, opcode) {
         (id::IMAGE_ID, 0) if version >= 1 => EventKind::ImageId(boxed(fields)?),
         (id::IMAGE_ID, 36) => EventKind::Pdb(boxed(fields)?),
-        (id::SYSTEM_CONFIG_EX, 32) => EventKind::Build(boxed(fields)?),
-        (id::SYSTEM_CONFIG_EX, 33) => EventKind::Folders(boxed(fields)?),
-        (id::SYSTEM_CONFIG_EX, 35) => EventKind::Volume(boxed(fields)?),
-        (id::LBR, 32) => EventKind::Branches(branch::branches(fields)?),
         (id::LOST_EVENT, 32..=34) => EventKind::Lost,
         _ => EventKind::Unknown,
     })

@@ -12,7 +12,7 @@ use halprof_etw::clock::ClockType;
 use halprof_etw::join::{slices::Slices, stacks::Joiner, threads::Threads};
 use halprof_etw::payload::processor::{Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Half, Stack, StackKey};
-use halprof_etw::payload::thread::{Details, Thread};
+use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, counters::CounterNames};
 use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{EventKind, PointerSize, Trace};
@@ -368,11 +368,8 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
             }
             4 => EventKind::Switch(Switch { new_thread: thread, ..Switch::default() }),
             5 => EventKind::Thread(Box::new(Thread {
-                change: Change::End,
-                process,
-                thread,
-                details: Details::None,
                 name: rng.bool().then(|| "name".to_owned()),
+                ..Thread::new(Change::End, process, thread)
             })),
             _ => EventKind::CounterNames(CounterNames { names: vec!["A".into(); rng.usize(..9)] }),
         };

@@ -2,7 +2,7 @@
 //! identifier is winnt.h's `TOKEN_USER` and `SID`).
 
 use super::Change;
-use crate::bytes::{Fields, Output, layout};
+use crate::bytes::{Fields, Output};
 use std::fmt::Write as _;
 
 /// A process.
@@ -53,27 +53,6 @@ impl Process {
             application: String::new(),
             exit_time: 0,
         }
-    }
-}
-
-layout! {
-    /// A process's memory, in bytes (MOF class `Process_TypeGroup2`).
-    pub struct ProcessCounters {
-        process: u32,
-        page_faults: u32,
-        handles: u32,
-        reserved: u32,
-        peak_virtual_size: pointer,
-        peak_working_set_size: pointer,
-        peak_pagefile_usage: pointer,
-        quota_peak_paged_pool_usage: pointer,
-        quota_peak_non_paged_pool_usage: pointer,
-        virtual_size: pointer,
-        working_set_size: pointer,
-        pagefile_usage: pointer,
-        quota_paged_pool_usage: pointer,
-        quota_non_paged_pool_usage: pointer,
-        private_page_count: pointer,
     }
 }
 

@@ -1,5 +1,5 @@
-//! What happens on a processor (MOF classes `SampledProfile`, `CSwitch`, `ReadyThread`, `DPC`, `ISR`;
-//! a counter's sample has a source where the timer's has a count).
+//! What happens on a processor (MOF classes `SampledProfile`, `CSwitch`; a counter's sample has a
+//! source where the timer's has a count).
 
 use crate::bytes::layout;
 
@@ -50,39 +50,5 @@ layout! {
         /// In ticks of the timer.
         new_wait_time: u32,
         reserved: u32,
-    }
-}
-
-layout! {
-    /// A thread became ready to run.
-    #[derive(Copy)]
-    pub struct Ready {
-        thread: u32,
-        /// Why its priority was raised.
-        reason: i8,
-        increment: i8,
-        flags: i8,
-        reserved: i8,
-    }
-}
-
-layout! {
-    /// A deferred procedure call (opcode 66 in a thread of its own, 68 a driver's, 69 a timer's),
-    /// which ended at the event's time.
-    #[derive(Copy)]
-    pub struct Dpc {
-        initial_time: u64,
-        routine: pointer,
-    }
-}
-
-layout! {
-    /// An interrupt's service, which ended at the event's time.
-    #[derive(Copy)]
-    pub struct Isr {
-        initial_time: u64,
-        routine: pointer,
-        return_value: u8,
-        vector: u8,
     }
 }

@@ -1,5 +1,4 @@
-//! The trace itself (evntrace.h, `TRACE_LOGFILE_HEADER`; the other events of its group are what
-//! public readers and real files agree on).
+//! The trace itself (evntrace.h, `TRACE_LOGFILE_HEADER`).
 
 use crate::bytes::{Fields, Layout, PointerSize, layout};
 use crate::clock::{Clock, ClockType};
@@ -83,29 +82,6 @@ impl TraceHeader {
     /// Whether the file's buffers are compressed.
     pub const fn is_compressed(&self) -> bool {
         self.log_file_mode & MODE_COMPRESSED != 0
-    }
-}
-
-layout! {
-    /// Which groups of events were on when the session began (opcode 5) or ended (32).
-    #[derive(Copy)]
-    pub struct GroupMasks {
-        /// Class 4 of `TraceSetInformation`.
-        masks: u32s,
-        kernel_event_version: u32,
-    }
-}
-
-layout! {
-    /// The partition of the hypervisor.
-    pub struct Partition {
-        event_version: u16,
-        reserved: u16,
-        partition_type: u32,
-        /// What the performance counter differs from the root's by.
-        qpc_offset_from_root: i64,
-        partition_id: guid,
-        parent_id: guid,
     }
 }
 

@@ -48,32 +48,16 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         file: Some(file),
     };
     let a_process = |change| process::Process {
-        change,
         unique_key: 0x8000_1234,
-        process,
-        parent: 4,
-        session: 1,
-        exit_status: 259,
         directory_table_base: 0x1000,
         flags: 1,
-        sid: None,
-        image: "a.exe".into(),
         command_line: "a.exe \"b c\"".into(),
         package: "p".into(),
-        application: String::new(),
-        exit_time: 0,
+        ..process::Process::new(change, process, "a.exe")
     };
     let a_thread = |change, name: Option<&str>| thread::Thread {
-        change,
-        process,
-        thread,
-        details: thread::Details::Version3(thread::Details3 {
-            win32_start_address: 0x40_1000,
-            base_priority: 8,
-            flags: 1,
-            ..thread::Details3::default()
-        }),
         name: name.map(str::to_owned),
+        ..thread::Thread::new(change, process, thread)
     };
     let definition = |reason| StackDefinition { reason, key: 9, frames };
     let key = |half| StackKey { event_time: 1000, process, thread, half, key: 9 };
