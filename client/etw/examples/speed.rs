@@ -82,16 +82,13 @@ fn read(path: &std::path::Path, is_joined: bool) -> Result<(), Box<dyn Error>> {
             continue;
         }
         let (time, processor) = (event.time, event.processor);
-        match event.kind {
+        match &event.kind {
             EventKind::Sample(sample) => joiner.event(time, sample.thread, processor, sample.ip),
-            EventKind::Stack(stack) => {
-                joiner.stack(processor, stack.event_time, stack.thread, &stack.frames);
-            }
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 slices.switch(&mut threads, processor, time, pair, event.counters.iter());
             }
-            _ => {}
+            _ => joiner.stacks_of(&event),
         }
         while let Some(joined) = joiner.next_joined() {
             whole += u64::from(joined.user.is_some());

@@ -5,7 +5,9 @@
 //! is that of all events of the same stay in the kernel. Instead of frames there may be a key, which
 //! is defined later, up to the end of the session.
 
-use crate::payload::stack::{Frames, Half};
+use crate::payload::stack::{Frames, Half, Stack, StackKey};
+use crate::payload::{Change, EventKind};
+use crate::trace::Event;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
@@ -187,6 +189,26 @@ impl<T> Joiner<T> {
         });
     }
 
+    /// Takes what an event says of stacks: one with its frames, half of one by its key, a key's frames,
+    /// or that a thread ended.
+    pub fn stacks_of(&mut self, event: &Event<'_>) {
+        match &event.kind {
+            EventKind::Stack(Stack { event_time, thread, frames, .. }) => {
+                self.stack(event.processor, *event_time, *thread, frames);
+            }
+            EventKind::StackKey(StackKey { event_time, thread, half, key, .. }) => {
+                self.key(event.processor, *event_time, *thread, *half, *key);
+            }
+            EventKind::StackDefinition(definition) => {
+                self.definition(definition.key, &definition.frames);
+            }
+            EventKind::Thread(thread) if thread.change == Change::End => {
+                self.thread_end(thread.thread);
+            }
+            _ => {}
+        }
+    }
+
     /// A stack with its frames, on `processor`.
     pub fn stack(&mut self, processor: u16, event_time: u64, thread: u32, frames: &Frames<'_>) {
         let (kernel, user) = frames.halves();
@@ -220,7 +242,7 @@ impl<T> Joiner<T> {
     }
 
     /// A thread ended: no half of its stacks follows.
-    pub fn thread_end(&mut self, thread: u32) {
+    fn thread_end(&mut self, thread: u32) {
         for (_, number) in self.threads.remove(&thread).unwrap_or_default().all {
             if let Some(event) = self.waiting.get_mut(index(self.first, number)) {
                 event.is_done = true;

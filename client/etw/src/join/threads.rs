@@ -1,5 +1,7 @@
 //! Thread instances: ids are given to new threads at once.
 
+use crate::payload::Change;
+use crate::payload::thread::Thread;
 use std::collections::HashMap;
 
 /// One life of a thread. Thread 0 is the idle threads of all processors.
@@ -53,6 +55,16 @@ impl Threads {
         })
     }
 
+    /// Takes what an event of a thread says.
+    pub fn event(&mut self, time: i64, event: &Thread) -> InstanceNumber {
+        let (process, thread) = (event.process, event.thread);
+        match event.change {
+            Change::Start => self.start(time, process, thread),
+            Change::End => self.end(time, process, thread),
+            _ => self.rundown(process, thread),
+        }
+    }
+
     /// A thread started.
     pub fn start(&mut self, time: i64, process: u32, thread: u32) -> InstanceNumber {
         let known = self.current(thread);
@@ -66,7 +78,7 @@ impl Threads {
     }
 
     /// A thread was there when the session began or ended.
-    pub fn rundown(&mut self, process: u32, thread: u32) -> InstanceNumber {
+    fn rundown(&mut self, process: u32, thread: u32) -> InstanceNumber {
         let mut number = self.current(thread);
         let known = self.instances[number.0].process;
         if thread != 0 && known.is_some_and(|known| known != process) {

@@ -4,8 +4,8 @@ use crate::shared::{list, manifest, number, trace, vectors};
 use halprof_etw::join::slices::Slices;
 use halprof_etw::join::stacks::{Joined, Joiner, StackTable, Unmatched};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
+use halprof_etw::payload;
 use halprof_etw::payload::stack::{Frames, Half};
-use halprof_etw::payload::{self, Change};
 use halprof_etw::{EventId, EventKind, PointerSize, Trace};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -234,31 +234,14 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
             joiner.event(time, thread, processor, ());
             *by_thread.entry(thread).or_default() += 1;
         }
+        joiner.stacks_of(&event);
         match event.kind {
-            EventKind::Stack(stack) => {
-                joiner.stack(processor, stack.event_time, stack.thread, &stack.frames);
-            }
-            EventKind::StackKey(key) => {
-                joiner.key(processor, key.event_time, key.thread, key.half, key.key);
-            }
-            EventKind::StackDefinition(definition) => {
-                joiner.definition(definition.key, &definition.frames);
-            }
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 counted.switch(processor, time, pair, event.counters.iter());
             }
             EventKind::Corruption(corruption) => counted.slices.corrupt(corruption.processor),
-            EventKind::Thread(thread) => match thread.change {
-                Change::Start => {
-                    counted.threads.start(time, thread.process, thread.thread);
-                }
-                Change::End => {
-                    counted.threads.end(time, thread.process, thread.thread);
-                    joiner.thread_end(thread.thread);
-                }
-                _ => _ = counted.threads.rundown(thread.process, thread.thread),
-            },
+            EventKind::Thread(thread) => _ = counted.threads.event(time, &thread),
             EventKind::CounterNames(counters) => names = counters.names,
             _ => {}
         }

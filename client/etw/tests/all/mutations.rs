@@ -19,20 +19,12 @@ fn read_all(bytes: &[u8]) -> Option<u64> {
     let mut trace = Trace::open(Cursor::new(bytes)).ok()?;
     let mut joiner = Joiner::new(20_000_000);
     while let Some(event) = trace.next_event().expect("bytes in memory") {
-        match event.kind {
+        assert!(event.counters.iter().len() <= 8192);
+        match &event.kind {
             EventKind::Sample(sample) => {
                 joiner.event(event.time, sample.thread, event.processor, ());
             }
-            EventKind::Stack(stack) => {
-                joiner.stack(event.processor, stack.event_time, stack.thread, &stack.frames);
-            }
-            EventKind::StackKey(key) => {
-                joiner.key(event.processor, key.event_time, key.thread, key.half, key.key);
-            }
-            EventKind::StackDefinition(definition) => {
-                joiner.definition(definition.key, &definition.frames);
-            }
-            _ => assert!(event.counters.iter().len() <= 8192),
+            _ => joiner.stacks_of(&event),
         }
     }
     Some(trace.events())

@@ -1,7 +1,7 @@
 //! The threads of a trace with their processes: identifiers of both are used again.
 
 use halprof_etw::join::threads::{Instance, Threads};
-use halprof_etw::payload::{Change, process, thread};
+use halprof_etw::payload::{Change, process};
 use halprof_etw::{Clock, Event, EventKind};
 use std::collections::HashMap;
 
@@ -48,19 +48,10 @@ impl Lives {
     /// Reads an event; other events than those of threads and processes say nothing.
     pub fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Thread(thread) => self.thread(event.time, thread),
+            EventKind::Thread(thread) => _ = self.threads.event(event.time, thread),
             EventKind::Process(process) => self.process(event.time, process),
             _ => {}
         }
-    }
-
-    fn thread(&mut self, time: i64, event: &thread::Thread) {
-        let (process, thread) = (event.process, event.thread);
-        match event.change {
-            Change::Start => self.threads.start(time, process, thread),
-            Change::End => self.threads.end(time, process, thread),
-            _ => self.threads.rundown(process, thread),
-        };
     }
 
     fn process(&mut self, time: i64, event: &process::Process) {

@@ -2,8 +2,8 @@
 //!
 //! The trace is read once and written as a recording, so that everything that takes a recording takes
 //! a trace: samples of the timer and of counters with the thread's process and their call stacks,
-//! processes, and images with what identifies their symbols. What the trace does not say is left open: times before the
-//! session began, intervals that no event names.
+//! processes, and images with what identifies their symbols. What the trace does not say is left
+//! open: times before the session began, intervals that no event names.
 
 use super::stacks::StackTableBuilder;
 use super::{
@@ -224,6 +224,7 @@ impl Builder {
         if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.threads, &event)) {
             self.wait(event.time, event.processor, wait);
         }
+        self.joiner.stacks_of(&event);
         match event.kind {
             EventKind::Sample(_) | EventKind::CounterSample(_) | EventKind::Interval(_)
                 if self.waits.is_some() => {}
@@ -233,29 +234,8 @@ impl Builder {
             EventKind::CounterSample(sample) => {
                 self.sample(event.time, event.processor, sample.source, sample.thread, sample.ip);
             }
-            EventKind::Stack(stack) => {
-                let (time, thread) = (stack.event_time, stack.thread);
-                self.joiner.stack(event.processor, time, thread, &stack.frames);
-            }
-            EventKind::StackKey(key) => {
-                let (time, thread) = (key.event_time, key.thread);
-                self.joiner.key(event.processor, time, thread, key.half, key.key);
-            }
-            EventKind::StackDefinition(definition) => {
-                self.joiner.definition(definition.key, &definition.frames);
-            }
             EventKind::Interval(interval) => self.interval(*interval),
-            EventKind::Thread(thread) => {
-                let (process, number) = (thread.process, thread.thread);
-                match thread.change {
-                    Change::Start => self.threads.start(event.time, process, number),
-                    Change::End => {
-                        self.joiner.thread_end(number);
-                        self.threads.end(event.time, process, number)
-                    }
-                    _ => self.threads.rundown(process, number),
-                };
-            }
+            EventKind::Thread(thread) => _ = self.threads.event(event.time, &thread),
             EventKind::Process(process) => self.process(time, *process),
             EventKind::Image(image) => self.image(time, &image),
             EventKind::ImageId(id) => self.image_id(&id),
