@@ -264,41 +264,33 @@ impl Builder {
             self.joiner.event(time, thread, processor, None);
             return;
         }
-        let InstanceNumber(instance) = self.threads.current(thread);
+        let instance = self.threads.current(thread);
         let mode = if self.pointer.is_kernel(ip) { Mode::Kernel } else { Mode::User };
         let (source, state) = self.source(source);
         let period = state.now.unwrap_or(0).into();
-        let sample = Sample {
-            timestamp: ticks(time),
-            ip,
-            period,
-            process: 0,
-            thread: u32::try_from(instance).unwrap_or(u32::MAX),
-            processor: processor.into(),
-            source,
-            mode: mode as u8,
-            branches: 0,
-        };
-        self.joiner.event(time, thread, processor, Some(sample));
+        let sample = Sample { ip, period, source, mode: mode as u8, ..Sample::default() };
+        self.add(time, processor, instance, sample);
     }
 
     /// A wait that ends, with the time that it took for its period. Where it was, its stack says.
     fn wait(&mut self, time: i64, processor: u16, wait: Wait) {
-        let InstanceNumber(instance) = wait.thread;
-        let thread = self.threads.instances()[instance].thread;
+        let period = between(self.clock, wait.since, time);
         let (source, state) = self.source(WAITED);
         WAITED_NAME.clone_into(&mut state.name);
+        let sample = Sample { period, source, mode: Mode::Unknown as u8, ..Sample::default() };
+        self.add(time, processor, wait.thread, sample);
+    }
+
+    /// Adds a sample of a thread, which waits for its stack.
+    fn add(&mut self, time: i64, processor: u16, instance: InstanceNumber, sample: Sample) {
+        let InstanceNumber(number) = instance;
         let sample = Sample {
             timestamp: ticks(time),
-            ip: 0,
-            period: between(self.clock, wait.since, time),
-            process: 0,
-            thread: u32::try_from(instance).unwrap_or(u32::MAX),
+            thread: u32::try_from(number).unwrap_or(u32::MAX),
             processor: processor.into(),
-            source,
-            mode: Mode::Unknown as u8,
-            branches: 0,
+            ..sample
         };
+        let thread = self.threads.instances()[number].thread;
         self.joiner.event(time, thread, processor, Some(sample));
     }
 
