@@ -150,10 +150,10 @@ impl TimeRange {
 pub(crate) fn read_ahead(reader: Reader, filter: &Filter) -> Result<(Recording, TimeRange)> {
     let frequency = reader.metadata().timestamp_frequency;
     if filter.time.is_some() && frequency == 0 {
-        return Err(Error::Unavailable {
-            message: "the recording does not give the rate of its clock".to_owned(),
-            hint: "Give no time range.".to_owned(),
-        });
+        return Err(Error::unavailable(
+            "the recording does not give the rate of its clock",
+            "Give no time range.",
+        ));
     }
     let mut first = u64::MAX;
     let recording = reader.samples(|samples| {

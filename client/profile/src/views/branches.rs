@@ -136,22 +136,19 @@ pub const WITH_ALL_BRANCHES: &str = "Record again with branches of every kind.";
 
 /// The error for a recording without branch records.
 pub(crate) fn without_branches(path: &Path) -> Error {
-    Error::Unavailable {
-        message: format!("{} has no branch records", path.display()),
-        hint: WITH_BRANCHES.to_owned(),
-    }
+    Error::unavailable(format!("{} has no branch records", path.display()), WITH_BRANCHES)
 }
 
 /// The error for a recording whose records do not show the code between them.
 pub(crate) fn without_code(recording: &Recording) -> Error {
     let branches = recording.metadata.branches.as_ref();
     let kinds = branches.map_or_else(String::new, |branches| branches.kinds.join(", "));
-    Error::Unavailable {
-        message: format!(
+    Error::unavailable(
+        format!(
             "the recording has only some kinds of branches ({kinds}), so what ran between two records is unknown"
         ),
-        hint: WITH_ALL_BRANCHES.to_owned(),
-    }
+        WITH_ALL_BRANCHES,
+    )
 }
 
 #[cfg(test)]

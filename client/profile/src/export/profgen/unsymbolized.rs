@@ -37,11 +37,10 @@ pub(super) fn write(records: &Records<'_>, out: &mut impl Write) -> Result<Outco
 /// The error if no module is left: all that have records were excluded, or there is none.
 fn nothing(modules: &[&str]) -> Error {
     if modules.is_empty() {
-        return Error::Unavailable {
-            message: "no branch record leads into a known module".to_owned(),
-            hint: "Record with the right to see what is sampled, and export all processes."
-                .to_owned(),
-        };
+        return Error::unavailable(
+            "no branch record leads into a known module",
+            "Record with the right to see what is sampled, and export all processes.",
+        );
     }
     let hint = format!("Records are in {}.", modules.join(", "));
     Error::usage("no module of that name has branch records", hint)

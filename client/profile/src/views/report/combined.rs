@@ -33,7 +33,10 @@ impl Report {
     /// Callers are asked for, and there are no call stacks.
     fn checked(self, query: &Query) -> Result<Self> {
         if query.needs_stacks() && self.recording.stack_counts().is_none() {
-            return Err(no_stacks());
+            return Err(Error::unavailable(
+                "the recording has no call stacks",
+                "Windows' own tracing records them (an .etl); samples of the driver have none.",
+            ));
         }
         Ok(self)
     }
@@ -41,14 +44,6 @@ impl Report {
 
 /// Sums by the values of rows.
 type Rows = FxHashMap<Vec<Value>, RowTotals>;
-
-fn no_stacks() -> Error {
-    Error::Unavailable {
-        message: "the recording has no call stacks".to_owned(),
-        hint: "Windows' own tracing records them (an .etl); samples of the driver have none."
-            .to_owned(),
-    }
-}
 
 pub(crate) fn no_recording() -> Error {
     Error::usage("no recording is named", "Name at least one recording.")
