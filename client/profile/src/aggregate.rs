@@ -126,7 +126,7 @@ impl Filter {
     /// What samples must be grouped by for it; time is checked sample by sample.
     pub(crate) const fn group_by(&self) -> GroupBy {
         GroupBy {
-            location: !self.modules.is_empty() || !self.symbols.is_empty(),
+            location: self.needs_code(),
             process: !self.processes.is_empty(),
             thread: false,
             processor: self.processors.is_some(),

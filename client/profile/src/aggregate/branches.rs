@@ -452,8 +452,7 @@ impl EdgeKey {
     fn named(self, sides: Key, filter: &Filter, symbols: &mut Symbols) -> (Edge, bool) {
         if self.hidden {
             let hidden = || Value::Module(HIDDEN.into());
-            let passes = filter.modules.is_empty() && filter.symbols.is_empty();
-            return (Edge { from: hidden(), to: hidden() }, passes);
+            return (Edge { from: hidden(), to: hidden() }, !filter.needs_code());
         }
         let frames = [self.from, self.to].map(|address| {
             let frame = symbols.frame(self.process, address, mode(address));

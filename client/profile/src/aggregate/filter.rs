@@ -32,6 +32,11 @@ impl Filter {
             && time.is_none()
     }
 
+    /// Whether it depends on the code at the address of a sample.
+    pub(crate) const fn needs_code(&self) -> bool {
+        !self.modules.is_empty() || !self.symbols.is_empty()
+    }
+
     /// Whether samples in a module can count.
     pub(crate) fn passes_module(&self, module: &str) -> bool {
         let modules = &self.modules;

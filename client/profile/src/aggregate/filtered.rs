@@ -63,7 +63,7 @@ impl BoundFilter {
 
     /// Whether it needs the code at the address of a sample.
     pub(crate) const fn needs_code(&self) -> bool {
-        !self.filter.modules.is_empty() || !self.filter.symbols.is_empty()
+        self.filter.needs_code()
     }
 
     pub(crate) fn passes_process(&self, process: u32) -> bool {
