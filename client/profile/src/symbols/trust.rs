@@ -42,9 +42,10 @@ pub(super) fn is_device(name: &str) -> bool {
     let numbered = |prefix: &str| {
         let rest = stem.get(..3).zip(stem.get(3..));
         rest.is_some_and(|(start, rest)| {
+            let mut digits = rest.chars();
+            let digit = digits.next().filter(|_| digits.next().is_none());
             start.eq_ignore_ascii_case(prefix)
-                && matches!(rest, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9")
-                || start.eq_ignore_ascii_case(prefix) && matches!(rest, "¹" | "²" | "³")
+                && digit.is_some_and(|digit| matches!(digit, '0'..='9' | '¹' | '²' | '³'))
         })
     };
     let mut devices = DEVICES.iter();
