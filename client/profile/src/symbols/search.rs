@@ -236,9 +236,11 @@ impl SymbolPath {
     /// did not.
     pub(super) fn fetched(&self, key: &Key<'_>) -> (Option<PathBuf>, Vec<String>) {
         let mut notes = Vec::new();
-        for server in self.servers.iter().filter(|_| self.fetch.is_some()) {
-            let result = self.fetch.map(|fetch| key.fetch(fetch, server));
-            match result.unwrap_or(Ok(None)) {
+        let Some(fetch) = self.fetch else {
+            return (None, notes);
+        };
+        for server in &self.servers {
+            match key.fetch(fetch, server) {
                 Ok(Some(file)) => return (Some(file), notes),
                 Ok(None) => notes.push(format!("{} does not have {}", server.url, key.name)),
                 Err(why) => {
