@@ -344,13 +344,10 @@ fn choose_function(
         }
         return Ok((function, (0, location), Vec::new()));
     }
-    let meant = |name: &str| match target {
-        Target::Symbol(pattern) => pattern.matches_symbol(name),
-        _ => true,
-    };
-    let mut meant: Vec<_> =
-        functions.iter().filter(|(function, _)| meant(&function.symbol)).collect();
-    meant.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
+    let mut meant = by_events(functions);
+    if let Target::Symbol(pattern) = target {
+        meant.retain(|(function, _)| pattern.matches_symbol(&function.symbol));
+    }
     let Some((&(function, samples), rest)) = meant.split_first() else {
         return Err(no_function(functions, by_address));
     };
@@ -359,6 +356,15 @@ fn choose_function(
         _ => Vec::new(),
     };
     Ok((function.clone(), samples.location, others))
+}
+
+/// Functions, those with the most events first.
+fn by_events(
+    functions: &FxHashMap<Function, FunctionSamples>,
+) -> Vec<(&Function, &FunctionSamples)> {
+    let mut all: Vec<_> = functions.iter().collect();
+    all.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
+    all
 }
 
 /// A process that has a module at an address.
@@ -417,9 +423,8 @@ const RANGE: &str =
     "Give a range of addresses, which needs no symbols: 0x1000-0x1040 or 0x1000+64.";
 
 fn no_function(functions: &FxHashMap<Function, FunctionSamples>, by_address: &ByAddress) -> Error {
-    let mut most: Vec<_> = functions.iter().collect();
-    most.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
-    let most: Vec<String> = most.iter().take(3).map(|(function, _)| function.to_string()).collect();
+    let most = by_events(functions).into_iter().take(3);
+    let most: Vec<String> = most.map(|(function, _)| function.to_string()).collect();
     let damaged = by_address.recording.damaged();
     let damaged = damaged.map_or_else(String::new, |damaged| format!("; {damaged}"));
     if !most.is_empty() {
