@@ -10,7 +10,7 @@ use crate::symbols::{SymbolPath, Symbols};
 use crate::views::branches::{RecordCounts, Step, walk, without_branches, without_code};
 use halprof_measure::{Error, Result};
 use shared_types::Sample;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -94,21 +94,17 @@ pub fn write(
         return Err(without_code(&recording));
     }
     check_filter(format, filter)?;
-    let name = |index: u16| {
-        let source = recording.metadata.sources.get(usize::from(index));
-        source.map_or_else(|| format!("source {index}"), |source| source.name.clone())
-    };
-    let mut sources: BTreeMap<u16, String> =
-        branched.into_iter().map(|index| (index, name(index))).collect();
     let bound = BoundFilter::new(filter, &recording)?;
-    let Some(index) = sources.keys().copied().find(|&index| bound.passes_source(index)) else {
-        let names: Vec<String> = sources.into_values().collect();
+    let name_of = |index: &u16| bound.source(*index).to_string();
+    let Some(index) = branched.iter().copied().find(|&index| bound.passes_source(index)) else {
+        let names: Vec<String> = branched.iter().map(name_of).collect();
         return Err(Error::usage(
             "no source of that name has branch records",
             format!("The recording has {}.", names.join(", ")),
         ));
     };
-    let source = sources.remove(&index).unwrap_or_default();
+    branched.remove(&index);
+    let source = name_of(&index);
     let filter = Filter { sources: vec![Pattern::new(&source)], ..filter.clone() };
     let records = Records {
         path,
@@ -121,7 +117,7 @@ pub fn write(
         ProfgenFormat::PerfScript => perf_script::write(records, out)?,
         ProfgenFormat::Unsymbolized => unsymbolized::write(&records, out)?,
     };
-    let others = sources.into_values().collect();
+    let others = branched.iter().map(name_of).collect();
     Ok(Written { source, others, kept, omitted, error: written.err(), recording })
 }
 
