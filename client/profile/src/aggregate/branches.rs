@@ -13,7 +13,7 @@ use halprof_measure::float::float;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use shared_types::{Branch, BranchKind, MAX_BRANCHES, Sample};
+use shared_types::{Branch, BranchKind, MAX_BRANCHES, Mode, Sample};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -367,15 +367,14 @@ impl PathCounts {
     fn add_run(&mut self, numbers: &[u32], steps: &[Step]) {
         for (length, paths) in &mut self.paths {
             for (path, steps) in numbers.windows(*length).zip(steps.windows(*length)) {
-                if !paths.contains_key(path) {
-                    if paths.len() >= if *length == 1 { EDGES_MAX } else { PATHS_MAX } {
-                        self.omitted += 1;
-                        continue;
-                    }
-                    paths.insert(path.into(), PathCount::default());
-                }
-                let Some(met) = paths.get_mut(path) else {
+                let is_full = paths.len() >= if *length == 1 { EDGES_MAX } else { PATHS_MAX };
+                if is_full && !paths.contains_key(path) {
+                    self.omitted += 1;
                     continue;
+                }
+                let met = match paths.get_mut(path) {
+                    Some(met) => met,
+                    None => paths.entry(path.into()).or_default(),
                 };
                 met.totals.add(BranchTotals {
                     samples: (met.last != self.samples).into(),
@@ -389,7 +388,7 @@ impl PathCounts {
     /// The number of a record's edge; `None` if there are too many.
     fn number(&mut self, sample: &Sample, step: &Step) -> Option<u32> {
         let Branch { from, to, .. } = step.branch;
-        let kernel = mode(from | to) == mode(from & to) && from >> 63 == 1;
+        let kernel = mode(from & to) == Mode::Kernel;
         let raw = EdgeKey {
             source: sample.source,
             process: if kernel { 0 } else { sample.process },

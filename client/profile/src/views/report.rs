@@ -215,6 +215,10 @@ impl GroupTotals {
         let with_callees = total.map(|total| WithCallees { own: totals.events, total });
         Self { values, totals, with_callees, share: None }
     }
+
+    fn sums(&self) -> RowTotals {
+        RowTotals { own: self.totals, total: self.with_callees.map(|both| both.total) }
+    }
 }
 
 /// The samples of a row, and the events of all samples with its code in their stacks.
@@ -241,12 +245,6 @@ impl RowTotals {
             Sort::Events => (events, samples),
             Sort::Name => (0, 0),
         }
-    }
-}
-
-impl GroupTotals {
-    fn sums(&self) -> RowTotals {
-        RowTotals { own: self.totals, total: self.with_callees.map(|both| both.total) }
     }
 }
 

@@ -120,7 +120,7 @@ impl CodeRuns {
                 continue;
             };
             // Only the last instruction may always branch.
-            let last = branch.map_or(range.end, |branch| branch);
+            let last = branch.unwrap_or(range.end);
             let count = |at: usize| leaving.get(at).copied().unwrap_or(0);
             if count(last.max(range.start)) != count(range.start) {
                 impossible += flow.executed;
