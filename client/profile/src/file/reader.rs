@@ -445,14 +445,13 @@ impl<R: Read> Reader<R> {
 
     /// The frames of stacks, each after its caller.
     fn frame_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        const BAD: Bad = Bad::Block("the frames of stacks make no sense");
         let lacked_frames = std::mem::replace(&mut self.lacks_frames, true);
         let payload = self.bytes(head)?;
-        let frames = payload.chunks_exact(size_of::<StackFrame>());
-        let is_whole = frames.remainder().is_empty();
-        let mut frames = frames.filter_map(|bytes| StackFrame::read_from_bytes(bytes).ok());
         let table = &mut self.recording.stacks;
-        if !is_whole || !frames.all(|frame| table.push(frame).is_some()) {
-            return Err(Bad::Block("the frames of stacks make no sense"));
+        let mut frames = values::<StackFrame>(&payload).ok_or(BAD)?;
+        if !frames.all(|frame| table.push(frame).is_some()) {
+            return Err(BAD);
         }
         self.lacks_frames = lacked_frames;
         Ok(())
@@ -461,11 +460,8 @@ impl<R: Read> Reader<R> {
     /// The stacks of the samples in the next block.
     fn stack_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         let payload = self.bytes(head)?;
-        let stacks = payload.chunks_exact(size_of::<StackId>());
-        if !stacks.remainder().is_empty() {
-            return Err(Bad::Block("a block does not hold whole stacks"));
-        }
-        let stacks = stacks.filter_map(|bytes| StackId::read_from_bytes(bytes).ok());
+        let stacks =
+            values::<StackId>(&payload).ok_or(Bad::Block("a block does not hold whole stacks"))?;
         self.stacks.clear();
         if !self.lacks_frames {
             self.stacks.extend(stacks.map(StackId::unmarked));
@@ -490,14 +486,11 @@ impl<R: Read> Reader<R> {
 
     fn mark_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         let payload = self.bytes(head)?;
-        if !payload.len().is_multiple_of(size_of::<Mark>()) {
-            return Err(Bad::Block("a block does not hold whole marks"));
-        }
+        let marks =
+            values::<Mark>(&payload).ok_or(Bad::Block("a block does not hold whole marks"))?;
         let marked = &mut self.recording.marked;
         marked.count += (payload.len() / size_of::<Mark>()) as u64;
         if self.keeps_marks {
-            let marks = payload.chunks_exact(size_of::<Mark>());
-            let marks = marks.filter_map(|bytes| Mark::read_from_bytes(bytes).ok());
             marked.marks.extend(marks);
         }
         Ok(())
@@ -563,6 +556,13 @@ impl<R: Read> Reader<R> {
         self.offset += got as u64;
         Ok(got)
     }
+}
+
+/// What a payload holds one after the other; `None` if the last is not whole.
+fn values<T: FromBytes>(payload: &[u8]) -> Option<impl Iterator<Item = T>> {
+    let values = payload.chunks_exact(size_of::<T>());
+    let is_whole = values.remainder().is_empty();
+    is_whole.then(|| values.filter_map(|bytes| T::read_from_bytes(bytes).ok()))
 }
 
 /// Puts a row into its list, replacing an earlier version.
