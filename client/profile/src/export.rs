@@ -25,11 +25,10 @@ pub use crate::export::selection::{Export, listed};
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, read_ahead};
-use crate::file::{Reader, Recording};
+use crate::file::{Reader, Recording, mode_of};
 use crate::symbols::{SymbolPath, Symbols};
 use crate::views::report::no_recording;
 use halprof_measure::Result;
-use shared_types::Mode;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -87,7 +86,7 @@ fn read_one(
             if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;
             }
-            let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);
+            let mode = mode_of(sample.mode);
             if !bound.needs_code()
                 || filter.passes_frame(&symbols.frame(sample.process, sample.ip, mode))
             {

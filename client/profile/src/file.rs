@@ -42,7 +42,7 @@ use crate::number::thousands;
 use halprof_measure::float::float;
 use halprof_measure::tracing::counts::TraceCounts;
 use serde::{Deserialize, Serialize};
-use shared_types::{EventKind, Sample, SystemEvent};
+use shared_types::{EventKind, Mode, Sample, SystemEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -440,6 +440,11 @@ fn more(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap
         (name.clone(), n.saturating_sub(before))
     });
     grown.collect()
+}
+
+/// The mode of a sample or a frame in a file; unknown if the number is none's.
+pub(crate) fn mode_of(number: u8) -> Mode {
+    Mode::from_wire(number.into()).unwrap_or(Mode::Unknown)
 }
 
 /// What the recorder writes when it has finished.

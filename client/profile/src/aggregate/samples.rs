@@ -4,7 +4,7 @@ pub mod binned;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
-use crate::file::{Module, Recording, Slices, StackId, StackTable};
+use crate::file::{Module, Recording, Slices, StackId, StackTable, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
@@ -184,7 +184,7 @@ impl SamplesBuilder {
                 TrackBy::Processor => sample.processor,
                 TrackBy::Process => sample.process,
             },
-            mode: mode(sample.mode) as u8,
+            mode: mode_of(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, track, totals);
         self.aggregator.add(&std::iter::once((sample, stack)));
@@ -314,11 +314,6 @@ fn timed_samples_of(
         })
     };
     sums.filter_map(timed_sample).collect()
-}
-
-/// The mode of a number; unknown if it is not a mode's.
-fn mode(wire: u8) -> Mode {
-    Mode::from_wire(wire.into()).unwrap_or(Mode::Unknown)
 }
 
 /// The recording's sources in its order, then those that only occur in samples.

@@ -3,7 +3,7 @@
 //! Stacks form a tree: each frame has the number of its caller, so that a stack is the number of its
 //! innermost frame, and what stacks have in common is kept once.
 
-use super::Recording;
+use super::{Recording, mode_of};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl StackFrame {
 
     /// The mode of its code.
     pub fn mode(&self) -> Mode {
-        Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
+        mode_of(self.mode)
     }
 
     /// An address within the call: the one that it returns to may be that of the next line, or of

@@ -4,7 +4,7 @@ use super::*;
 use halprof_measure::{Error, Result};
 use proptest::prelude::*;
 use serde_json::json;
-use shared_types::{Branch, Mode};
+use shared_types::Branch;
 use std::io;
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;

@@ -3,10 +3,10 @@
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, read_ahead};
-use crate::file::{Reader, Recording};
+use crate::file::{Reader, Recording, mode_of};
 use crate::symbols::{Frame, SymbolPath, Symbols};
 use halprof_measure::Result;
-use shared_types::{Mode, Sample};
+use shared_types::Sample;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,8 +51,7 @@ pub fn each_sample(
             if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;
             }
-            let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);
-            let frame = symbols.frame(sample.process, sample.ip, mode);
+            let frame = symbols.frame(sample.process, sample.ip, mode_of(sample.mode));
             if !filter.passes_frame(&frame) {
                 continue;
             }
