@@ -245,8 +245,7 @@ impl SamplesBuilder {
         location_totals.sort_unstable_by_key(|own| (own.source, own.location));
         let timed_sample_ticks = self.timed_samples.as_ref().map_or(1, Binned::width);
         let timed_samples = self.timed_samples.as_ref();
-        let timed_samples = timed_samples
-            .map(|timed_samples| timed_samples_of(timed_samples, &location_of, scaled));
+        let timed_samples = timed_samples.map(|binned| in_order(binned, &location_of, scaled));
         let process_ids = &recording.process_ids;
         let rates = rates(&self.timeline, |number| match self.tracks {
             TrackBy::Processor => number,
@@ -298,16 +297,16 @@ impl Callers {
 }
 
 /// Timed samples in order of time, with the location of each.
-fn timed_samples_of(
-    timed_samples: &Binned<GroupKey>,
+fn in_order(
+    binned: &Binned<GroupKey>,
     locations: &HashMap<GroupKey, usize>,
     scaled: impl Fn(u16, Totals) -> Totals,
 ) -> Vec<TimedSample> {
-    let sums = timed_samples.totals().into_iter();
+    let sums = binned.totals().into_iter();
     let timed_sample = |(bin, entry, totals): (u64, GroupKey, Totals)| {
         let &location = locations.get(&entry)?;
         Some(TimedSample {
-            time: timed_samples.begin(bin),
+            time: binned.begin(bin),
             source: entry.source,
             location,
             totals: scaled(entry.source, totals),
@@ -430,9 +429,9 @@ impl Samples {
         std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
     }
 
-    /// The names of all levels of a location, outermost first, each with the location that it names: process
-    /// and thread; then with call stacks the functions, without them module, symbol and line, as far
-    /// as they are known.
+    /// The names of all levels of a location, outermost first, each with the location that it names:
+    /// process and thread; then with call stacks the functions, without them module, symbol and line,
+    /// as far as they are known.
     pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
         let mut names: Vec<String> = location.machine.iter().map(ToString::to_string).collect();
         names.extend([location.process_name.to_string(), format!("thread {}", location.thread)]);
@@ -473,6 +472,15 @@ impl Samples {
     pub fn tracks_of(&self, source: &SourceTotals) -> impl Iterator<Item = (u32, &Bins)> {
         let tracks = self.rates.get(&source.index).into_iter().flatten();
         tracks.map(|(&number, bins)| (number, bins))
+    }
+
+    /// The timed samples of one source, in order of time.
+    pub(crate) fn timed_samples_of(
+        &self,
+        source: &SourceTotals,
+    ) -> impl Iterator<Item = &TimedSample> {
+        let index = source.index;
+        self.timed_samples.iter().filter(move |sample| sample.source == index)
     }
 
     /// The totals of one source.

@@ -135,30 +135,36 @@ impl<'a> Writer<'a> {
         for (location, _) in samples.location_totals_of(self.source) {
             self.thread(location.process, location.thread);
         }
-        let timed_samples = samples.timed_samples.iter();
-        for timed_sample in
-            timed_samples.filter(|timed_sample| timed_sample.source == self.source.index)
-        {
+        for timed_sample in samples.timed_samples_of(self.source) {
             let Some(location) = samples.locations.get(timed_sample.location) else {
                 continue;
             };
             let thread = self.thread(location.process, location.thread);
-            let stack = if let Some(&known) = self.stacks.get(&timed_sample.location) {
-                known
-            } else {
-                let mut frames: Vec<_> =
-                    samples.stack(location).map(|frame| self.frame(frame)).collect();
-                // The outermost comes first.
-                frames.reverse();
-                let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
-                self.stacks.insert(timed_sample.location, stack);
-                stack
-            };
+            let stack = self.stack(thread, timed_sample.location, location);
             let time =
                 Timestamp::from_nanos_since_reference(samples.since_first(timed_sample.time));
             let totals = i32::try_from(timed_sample.totals.events / self.unit).unwrap_or(i32::MAX);
             self.profile.add_sample(thread, time, stack, CpuDelta::ZERO, totals);
         }
+    }
+
+    /// The stack of the location with this index.
+    fn stack(
+        &mut self,
+        thread: ThreadHandle,
+        index: usize,
+        location: &ThreadLocation,
+    ) -> Option<StackHandle> {
+        if let Some(&known) = self.stacks.get(&index) {
+            return known;
+        }
+        let stack = self.export.samples.stack(location);
+        let mut frames: Vec<_> = stack.map(|frame| self.frame(frame)).collect();
+        // The outermost comes first.
+        frames.reverse();
+        let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
+        self.stacks.insert(index, stack);
+        stack
     }
 
     fn frame(&mut self, location: &ThreadLocation) -> FrameInfo {
@@ -267,8 +273,7 @@ impl StaticSchemaMarker for Marked {
 
 /// How many events a weight of 1 must stand for, so that the largest fits.
 fn unit(export: &Export<'_>, source: &SourceTotals) -> u64 {
-    let timed_samples = export.samples.timed_samples.iter();
-    let own = timed_samples.filter(|timed_sample| timed_sample.source == source.index);
+    let own = export.samples.timed_samples_of(source);
     let most = own.map(|timed_sample| timed_sample.totals.events).max();
     most.unwrap_or(0).div_ceil(i32::MAX as u64).max(1)
 }
