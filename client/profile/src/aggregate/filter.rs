@@ -156,6 +156,9 @@ mod tests {
             ("*.exe", "ntoskrnl.exe", true),
             ("a*b*c", "a-b-b-c", true),
             ("a*b*c", "a-c-b", false),
+            // Each part is looked for behind the one before.
+            ("*ab*ab*", "ab", false),
+            ("*ab*ab*", "xabxab", true),
             ("*a", "a", true),
             ("a*a", "a", false),
             ("*", "", true),
@@ -189,6 +192,9 @@ mod tests {
             ("a-b", None),
             (".-1", None),
             ("1e3-2", None),
+            ("+1-2", None),
+            ("1.+5-2", None),
+            ("1-+2", None),
             ("0-99999999999999999999", None),
         ] {
             assert_eq!(time(text).ok(), range, "{text}");

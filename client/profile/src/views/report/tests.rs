@@ -271,21 +271,6 @@ fn samples_by_address_are_those_that_a_filter_lets_through() {
 }
 
 #[test]
-fn patterns_and_times_that_are_hard_to_match() {
-    for (pattern, name, matches) in [
-        // Each part is looked for behind the one before.
-        ("*ab*ab*", "ab", false),
-        ("*ab*ab*", "xxab", false),
-        ("*ab*ab*", "xabxab", true),
-    ] {
-        assert_eq!(Pattern::new(pattern).matches(name), matches, "{pattern}");
-    }
-    for text in ["+1-2", "1.+5-2", "1-+2", "1.-x"] {
-        assert!(crate::aggregate::filter::time(text).is_err(), "{text}");
-    }
-}
-
-#[test]
 fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
     let at = |timestamp| Sample { timestamp, ..Sample::default() };
     let seen = |times: &[u64], frequency| {
@@ -300,14 +285,6 @@ fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
     assert_eq!(seen(&[7], 1000), 0);
     assert_eq!(seen(&[], 1000), 0);
     assert_eq!(seen(&[1, 2], 0), 0, "the rate of the clock is not known");
-}
-
-#[test]
-fn a_share_of_nothing_may_be_any() {
-    for (section, whole, groups) in [(0, 0, 5), (1, 2, 0), (0, 0, 0)] {
-        let share = Share::of_groups(section, whole, groups);
-        assert_eq!((share.low, share.high), (0.0, 1.0), "{section}/{whole}");
-    }
 }
 
 #[test]
