@@ -37,25 +37,28 @@ fn asleep() -> RecordedEvent {
     RecordedEvent { timestamp: 17, kind: "asleep".to_owned(), ..RecordedEvent::default() }
 }
 
+/// The recording that `write` makes.
+fn written(metadata: &Metadata, write: impl FnOnce(&mut Writer) -> Result<()>) -> Vec<u8> {
+    let (_folder, path) = folder();
+    let mut writer = Writer::create(&path, metadata).expect("created");
+    write(&mut writer).expect("written");
+    let samples = writer.len();
+    writer.finish(&statistics(samples + 1), false).expect("finished");
+    std::fs::read(&path).expect("read")
+}
+
 /// The recording: each sample in a block of its own, a process and a module in between.
 fn recording(samples: u64) -> Vec<u8> {
-    let (_folder, path) = folder();
     let metadata = Metadata { machine: "a model".to_owned(), ..Metadata::default() };
-    let mut writer = Writer::create(&path, &metadata).expect("created");
-    for ip in 0..samples {
-        writer.samples(&[sample(ip)]).expect("written");
-    }
-    let process = Process { id: 4, name: "System".to_owned(), ..Process::default() };
-    writer.processes(&[process]).expect("written");
-    writer.modules(&[module(None, "a.sys"), module(Some(4), "b.dll")]).expect("written");
-    writer.events(&[asleep()]).expect("written");
-    assert_eq!(writer.len(), samples);
-    assert!(!path.exists(), "half a recording stands under its name");
-    let partial = writer.partial().expect("a file").to_owned();
-    assert!(partial.exists());
-    writer.finish(&statistics(samples + 1), false).expect("finished");
-    assert!(!partial.exists());
-    std::fs::read(&path).expect("read")
+    written(&metadata, |writer| {
+        for ip in 0..samples {
+            writer.samples(&[sample(ip)])?;
+        }
+        let process = Process { id: 4, name: "System".to_owned(), ..Process::default() };
+        writer.processes(&[process])?;
+        writer.modules(&[module(None, "a.sys"), module(Some(4), "b.dll")])?;
+        writer.events(&[asleep()])
+    })
 }
 
 fn reread(bytes: &[u8]) -> (Result<Recording>, Vec<u64>) {
@@ -110,13 +113,11 @@ fn stacked() -> Vec<u8> {
     let mut table = StackTable::default();
     let outer = table.push(outer).expect("pushed");
     let inner = table.push(StackFrame::new(20, Mode::Kernel, outer)).expect("pushed");
-    let (_folder, path) = folder();
-    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
-    writer.frames(&table).expect("written");
-    writer.stacked(&[sample(1)], &[outer]).expect("written");
-    writer.stacked(&[sample(2)], &[inner.marked(true)]).expect("written");
-    writer.finish(&statistics(2), false).expect("finished");
-    std::fs::read(&path).expect("read")
+    written(&Metadata::default(), |writer| {
+        writer.frames(&table)?;
+        writer.stacked(&[sample(1)], &[outer])?;
+        writer.stacked(&[sample(2)], &[inner.marked(true)])
+    })
 }
 
 /// The address of each sample with those of its callers.
@@ -380,11 +381,7 @@ fn branched(of_samples: &[u8]) -> (Vec<Sample>, Vec<Branch>) {
 }
 
 fn recording_of(samples: &[Sample], branches: &[Branch]) -> Vec<u8> {
-    let (_folder, path) = folder();
-    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
-    writer.branched(samples, branches).expect("written");
-    writer.finish(&statistics(0), false).expect("finished");
-    std::fs::read(&path).expect("read")
+    written(&Metadata::default(), |writer| writer.branched(samples, branches))
 }
 
 /// The records that were read, each with the address of its sample.
@@ -572,6 +569,7 @@ fn what_has_no_sample_leaves_nothing() {
     let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
     writer.samples(&[sample(1)]).expect("written");
     let partial = writer.partial().expect("a file").to_owned();
+    assert!(partial.exists() && !path.exists(), "half a recording has its final name");
     drop(writer);
     let recording = read(&partial, |_| {}).expect("readable");
     assert_eq!((recording.samples, recording.ending), (1, None));

@@ -109,8 +109,7 @@ fn the_first_look_sees_what_ran_before() {
 
 #[test]
 fn what_comes_and_goes_is_told_with_its_time() {
-    let (stage, mut inventory) = inventory();
-    inventory.scan(0);
+    let (stage, mut inventory) = begun();
     stage.run(9, "new.exe", &["new.exe"]);
     let changes = inventory.scan(1);
     assert_eq!(changes.processes[0].started, Some(2));
@@ -128,8 +127,7 @@ fn what_comes_and_goes_is_told_with_its_time() {
 
 #[test]
 fn a_sample_from_nowhere_asks_for_a_look() {
-    let (stage, mut inventory) = inventory();
-    inventory.scan(0);
+    let (stage, mut inventory) = begun();
     inventory.note_samples(&[sample(7, 0x1_1000)]);
     assert_eq!(inventory.scan_if_due(SCAN_SOON_NS), Changes::default());
     stage.run(7, "a.exe", &["a.exe", "b.dll", "late.dll"]);
@@ -146,8 +144,7 @@ fn a_sample_from_nowhere_asks_for_a_look() {
 
 #[test]
 fn code_without_a_module_is_not_asked_for_at_every_look() {
-    let (stage, mut inventory) = inventory();
-    inventory.scan(0);
+    let (stage, mut inventory) = begun();
     let before = stage.0.borrow().looks;
     for page in 0..1000 {
         inventory.note_samples(&[sample(7, 0x100_0000 + (page << PAGE_BITS))]);
@@ -161,8 +158,7 @@ fn code_without_a_module_is_not_asked_for_at_every_look() {
 
 #[test]
 fn modules_with_samples_are_identified_and_no_others() {
-    let (stage, mut inventory) = inventory();
-    inventory.scan(0);
+    let (stage, mut inventory) = begun();
     inventory.note_samples(&[sample(7, 0x1_0000), sample(7, KERNEL + 1)]);
     stage.run(9, "brief.exe", &["brief.exe"]);
     // Its samples come before any scan, and it is gone when the next one comes.
@@ -183,8 +179,7 @@ fn modules_with_samples_are_identified_and_no_others() {
 
 #[test]
 fn samples_of_processes_that_nobody_saw_are_counted() {
-    let (_, mut inventory) = inventory();
-    inventory.scan(0);
+    let (_stage, mut inventory) = begun();
     inventory.note_samples(&[sample(7, 0x1_0000), sample(21, 0x1000), sample(21, 0x1000)]);
     inventory.note_samples(&[sample(22, 0x1000)]);
     inventory.scan(1);
