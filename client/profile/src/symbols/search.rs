@@ -350,18 +350,9 @@ mod tests {
     fn a_pdb_is_looked_for_in_stores_then_beside_and_not_where_it_was_linked() {
         let identity = Identity::pdb([0; 16], 2, b"/build/a.pdb");
         let candidates = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
-        let build = "000000000000000000000000000000002";
-        let expected = [
-            "/s/a.pdb".to_owned(),
-            format!("/s/a.pdb/{build}/a.pdb"),
-            format!("/s/a.pdb/{build}/a.pd_"),
-            format!("/s/a.pdb/{build}/file.ptr"),
-            format!("/s/a./a.pdb/{build}/a.pdb"),
-            format!("/s/a./a.pdb/{build}/a.pd_"),
-            format!("/s/a./a.pdb/{build}/file.ptr"),
-            "/bin/a.pdb".to_owned(),
-        ];
-        assert_eq!(candidates, expected.map(PathBuf::from));
+        let key = Key::of_pdb(&identity).expect("a key");
+        let [plain, beside] = ["/s/a.pdb", "/bin/a.pdb"].map(|path| vec![PathBuf::from(path)]);
+        assert_eq!(candidates, [plain, key.locations(Path::new("/s")), beside].concat());
     }
 
     #[test]
