@@ -49,7 +49,7 @@ use std::path::PathBuf;
 mod background;
 mod branches;
 mod counts;
-mod etl;
+pub(crate) mod etl;
 pub mod inventory;
 mod live;
 mod marks;

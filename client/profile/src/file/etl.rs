@@ -529,4 +529,4 @@ fn ticks(time: i64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

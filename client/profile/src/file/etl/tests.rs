@@ -103,38 +103,41 @@ fn counters_have_their_names_and_intervals() {
     assert_eq!(by_source.into_keys().collect::<Vec<_>>(), expected);
 }
 
-/// A trace in a file.
-struct Written {
-    _folder: TempDir,
-    path: PathBuf,
-}
-
 const PROCESS: u32 = 1000;
 const THREAD: u32 = 1004;
 const KERNEL: u64 = 0xFFFF_F800_0000_0000;
 const IMAGE: u64 = 0x40_0000;
 
-fn written(events: &[(i64, EventKind<'_>)]) -> Written {
+/// A trace whose clock shows 1000 when it begins.
+fn written(events: &[(i64, EventKind<'_>)]) -> (TempDir, PathBuf) {
+    let session = Session { buffer_size: 1024, origin: 1000, ..Session::default() };
+    write_trace(session, events.iter().map(|(time, kind)| (*time, 0, kind)))
+}
+
+/// A trace with these events, each with its time and processor.
+pub(crate) fn write_trace<'a>(
+    session: Session,
+    events: impl IntoIterator<Item = (i64, u16, &'a EventKind<'a>)>,
+) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.ETL");
-    let session = Session { buffer_size: 1024, origin: 1000, ..Session::default() };
-    let events = events.iter().map(|(time, kind)| {
-        let origin = Origin { time: *time, processor: 0, thread: THREAD, process: PROCESS };
+    let events = events.into_iter().map(|(time, processor, kind)| {
+        let origin = Origin { time, processor, ..Origin::default() };
         (origin, kind, &[][..])
     });
     write::trace(File::create(&path).expect("a file"), session, events).expect("written");
-    Written { _folder: folder, path }
+    (folder, path)
 }
 
 fn a_process(change: Change, image: &str) -> EventKind<'static> {
     EventKind::Process(Box::new(Process::new(change, PROCESS, image)))
 }
 
-fn a_thread(change: Change) -> EventKind<'static> {
-    EventKind::Thread(Box::new(Thread::new(change, PROCESS, THREAD)))
+pub(crate) fn a_thread(change: Change, process: u32, thread: u32) -> EventKind<'static> {
+    EventKind::Thread(Box::new(Thread::new(change, process, thread)))
 }
 
-fn an_image(change: Change, base: u64, process: u32, name: &str) -> EventKind<'static> {
+pub(crate) fn an_image(change: Change, base: u64, process: u32, name: &str) -> EventKind<'static> {
     EventKind::Image(Box::new(image::Image {
         change,
         base,
@@ -143,6 +146,16 @@ fn an_image(change: Change, base: u64, process: u32, name: &str) -> EventKind<'s
         name: name.to_owned(),
         file: Some(image::File { time_date_stamp: 7, ..image::File::default() }),
     }))
+}
+
+/// Frames as a stack has them, innermost first.
+pub(crate) fn frames(addresses: &[u64]) -> Vec<u8> {
+    addresses.iter().flat_map(|address| address.to_le_bytes()).collect()
+}
+
+pub(crate) fn a_stack(event_time: u64, process: u32, thread: u32, frames: &[u8]) -> EventKind<'_> {
+    let frames = Frames::from_bytes(frames, PointerSize::Eight);
+    EventKind::Stack(Stack { event_time, process, thread, frames })
 }
 
 const fn a_sample(ip: u64, thread: u32) -> EventKind<'static> {
@@ -158,27 +171,28 @@ fn an_interval(source: u32, interval: u32, name: &str) -> EventKind<'static> {
 fn a_written_trace_becomes_the_recording_that_it_describes() {
     let guid = Guid(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
     let pdb = image::Pdb { base: IMAGE, process: PROCESS, guid, age: 3, name: "a.pdb".to_owned() };
-    let trace = written(&[
+    let own_thread = |change| a_thread(change, PROCESS, THREAD);
+    let (_folder, path) = written(&[
         (1000, an_image(Change::RundownStart, KERNEL, 0, r"\SystemRoot\system32\ntoskrnl.exe")),
         (1010, an_interval(0, 10_000, "Timer")),
         (1020, a_process(Change::Start, "a.exe")),
         // The thread's start is in the trace after its first sample.
         (1030, a_sample(IMAGE + 1, THREAD)),
-        (1040, a_thread(Change::Start)),
+        (1040, own_thread(Change::Start)),
         (1050, an_image(Change::Start, IMAGE, PROCESS, r"\Device\HarddiskVolume3\a.exe")),
         (1060, an_interval(0, 1221, "Timer")),
         (1070, a_sample(KERNEL + 1, THREAD)),
         (1080, a_sample(KERNEL + 2, 0)),
         (1100, an_image(Change::End, IMAGE, PROCESS, r"\Device\HarddiskVolume3\a.exe")),
-        (1110, a_thread(Change::End)),
+        (1110, own_thread(Change::End)),
         (1120, a_process(Change::End, "a.exe")),
         // The same identifiers again, in another program.
         (1130, a_process(Change::Start, "b.exe")),
-        (1140, a_thread(Change::Start)),
+        (1140, own_thread(Change::Start)),
         (1150, a_sample(IMAGE + 2, THREAD)),
         (1160, EventKind::Pdb(Box::new(pdb))),
     ]);
-    let (recording, samples) = read(&trace.path);
+    let (recording, samples) = read(&path);
 
     let processes: Vec<_> = recording
         .processes
@@ -223,15 +237,11 @@ fn a_written_trace_becomes_the_recording_that_it_describes() {
 /// The callers of each sample, innermost first: a walk's first frame is the sampled code itself.
 #[test]
 fn a_sample_has_the_callers_that_both_halves_name() {
-    let frames = |frames: &[u64]| frames.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<_>>();
     let (kernel, user) =
         (frames(&[KERNEL + 1, KERNEL + 2]), frames(&[IMAGE + 1, IMAGE + 2, IMAGE + 3]));
-    let stack = |event_time, bytes| {
-        let frames = Frames::from_bytes(bytes, PointerSize::Eight);
-        EventKind::Stack(Stack { event_time, process: PROCESS, thread: THREAD, frames })
-    };
-    let trace = written(&[
-        (1000, a_thread(Change::Start)),
+    let stack = |event_time, frames| a_stack(event_time, PROCESS, THREAD, frames);
+    let (_folder, path) = written(&[
+        (1000, a_thread(Change::Start, PROCESS, THREAD)),
         (1010, a_sample(IMAGE + 1, THREAD)),
         (1011, stack(1010, &user)),
         // Two samples of one stay in the kernel: the user half names the second.
@@ -244,7 +254,7 @@ fn a_sample_has_the_callers_that_both_halves_name() {
         (1051, stack(1050, &user)),
         (1060, a_sample(IMAGE + 7, THREAD)),
     ]);
-    let (recording, _, stacks) = read_stacked(&trace.path);
+    let (recording, _, stacks) = read_stacked(&path);
     let callers: Vec<Vec<u64>> = stacks
         .iter()
         .map(|&stack| recording.stacks.callers(stack).map(|(_, frame)| frame.address).collect())
@@ -260,10 +270,10 @@ fn a_sample_has_the_callers_that_both_halves_name() {
 #[test]
 fn what_is_missing_in_a_trace_is_stated() {
     let samples: Vec<_> = (0..200).map(|n| (1000 + n, a_sample(IMAGE, THREAD))).collect();
-    let trace = written(&samples);
-    let bytes = fs::read(&trace.path).expect("bytes");
-    fs::write(&trace.path, &bytes[..bytes.len() - 1500]).expect("cut");
-    let (recording, read) = read(&trace.path);
+    let (_folder, path) = written(&samples);
+    let bytes = fs::read(&path).expect("bytes");
+    fs::write(&path, &bytes[..bytes.len() - 1500]).expect("cut");
+    let (recording, read) = read(&path);
     assert!(read.len() > 100 && read.len() < 200, "{}", read.len());
     let damaged = recording.damaged().expect("damage");
     assert!(damaged.contains("the file ends inside a buffer"), "{damaged}");

@@ -3,29 +3,20 @@
 use super::{By, OffCpu, WaitRow};
 use crate::aggregate::filter::Filter;
 use crate::file::StackCounts;
+use crate::file::etl::tests::{a_stack, a_thread, an_image, frames, write_trace};
 use crate::symbols::SymbolPath;
-use halprof_etw::PointerSize;
 use halprof_etw::payload::processor::Switch;
-use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::payload::thread::Thread;
-use halprof_etw::payload::{Change, EventKind, image};
-use halprof_etw::write::{self, Origin, Session};
-use std::fs::File;
+use halprof_etw::payload::{Change, EventKind};
+use halprof_etw::write::Session;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A trace of two processors, whose clock ticks once a microsecond from 1000 on.
 fn written(events: &[(i64, u16, EventKind<'_>)]) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.etl");
     let session =
         Session { processors: 2, perf_freq: 1_000_000, origin: 1000, ..Session::default() };
-    let events = events.iter().map(|(time, processor, kind)| {
-        let origin = Origin { time: 1000 + time, processor: *processor, ..Origin::default() };
-        (origin, kind, &[][..])
-    });
-    write::trace(File::create(&path).expect("a file"), session, events).expect("written");
-    (folder, path)
+    let events = events.iter();
+    write_trace(session, events.map(|(time, processor, kind)| (1000 + time, *processor, kind)))
 }
 
 /// A switch, with the state in which the old thread is left and why it waits.
@@ -37,10 +28,6 @@ fn switch(old_thread: u32, state: i8, reason: i8, new_thread: u32) -> EventKind<
         old_state: state,
         ..Switch::default()
     })
-}
-
-fn a_thread(change: Change, process: u32, thread: u32) -> EventKind<'static> {
-    EventKind::Thread(Box::new(Thread::new(change, process, thread)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -97,33 +84,20 @@ const KERNEL: u64 = 0xFFFF_F800_0000_0000;
 const PROGRAM: u64 = 0x40_0000;
 const LIBRARY: u64 = 0x50_0000;
 
-fn an_image(process: u32, base: u64, name: &str) -> EventKind<'static> {
-    EventKind::Image(Box::new(image::Image {
-        change: Change::RundownStart,
-        base,
-        size: 0x1000,
-        process: Some(process),
-        name: name.to_owned(),
-        file: None,
-    }))
-}
-
-/// Of the thread that was put on at this time, innermost first.
+/// Of the thread that was put on at this time.
 fn stack_of(time: u64, frames: &[u8]) -> EventKind<'_> {
-    let frames = Frames::from_bytes(frames, PointerSize::Eight);
-    EventKind::Stack(Stack { event_time: 1000 + time, process: 40, thread: 8, frames })
+    a_stack(1000 + time, 40, 8, frames)
 }
 
 /// In microseconds: each call with what was waited in its own code, and with all that it called.
 #[test]
 fn waits_are_where_a_thread_goes_on() {
-    let frames = |frames: &[u64]| frames.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<_>>();
     let (in_wait, in_ready) = (frames(&[KERNEL + 0x10, KERNEL + 0x20]), frames(&[KERNEL + 0x30]));
     let (in_library, in_program) = (frames(&[LIBRARY + 1, PROGRAM + 1]), frames(&[PROGRAM + 1]));
     let events = [
-        (1, 0, an_image(4, KERNEL, "ntoskrnl.exe")),
-        (1, 0, an_image(40, PROGRAM, "a.exe")),
-        (1, 0, an_image(40, LIBRARY, "b.dll")),
+        (1, 0, an_image(Change::RundownStart, KERNEL, 4, "ntoskrnl.exe")),
+        (1, 0, an_image(Change::RundownStart, PROGRAM, 40, "a.exe")),
+        (1, 0, an_image(Change::RundownStart, LIBRARY, 40, "b.dll")),
         (1, 0, a_thread(Change::RundownStart, 40, 8)),
         (10, 0, switch(8, 5, 6, 0)),
         (30, 1, switch(0, 2, 0, 8)),
