@@ -50,13 +50,13 @@ pub(crate) trait Layout: Sized {
 /// A structure whose fields have the names of the methods that read and write them, such as `u32` or
 /// `pointer`; `after 4` skips bytes before one.
 macro_rules! layout {
-    ($(#[$meta:meta])* pub struct $name:ident {
-        $($(#[$doc:meta])* $field:ident: $how:ident $(($argument:literal))? $(after $skip:literal)?,)*
+    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($(#[$doc:meta])* $field:ident: $how:ident $(after $skip:literal)?,)*
     }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
-            $($(#[$doc])* pub $field: $crate::bytes::field_type!($how),)*
+        $vis struct $name {
+            $($(#[$doc])* $vis $field: $crate::bytes::field_type!($how),)*
         }
 
         impl $crate::bytes::Layout for $name {
@@ -64,14 +64,14 @@ macro_rules! layout {
                 Some(Self {
                     $($field: {
                         $(fields.take($skip)?;)?
-                        fields.$how($($argument)?)?
+                        fields.$how()?
                     },)*
                 })
             }
 
             fn write(&self, output: &mut $crate::bytes::Output) {
                 $($(output.zeros($skip);)?
-                output.$how(&self.$field $(, $argument)?);)*
+                output.$how(&self.$field);)*
             }
         }
     };
@@ -85,17 +85,11 @@ macro_rules! field_type {
     (utf16) => {
         String
     };
-    (utf16_field) => {
-        String
-    };
     (text) => {
         String
     };
     (guid) => {
         $crate::id::Guid
-    };
-    (u16s) => {
-        [u16; 8]
     };
     ($number:ident) => {
         $number
@@ -147,12 +141,6 @@ impl<'a> Fields<'a> {
         Some(*taken)
     }
 
-    pub(crate) fn u16s(&mut self) -> Option<[u16; 8]> {
-        let bytes: [u8; 16] = self.array()?;
-        let (pairs, _) = bytes.as_chunks();
-        Some(std::array::from_fn(|index| u16::from_le_bytes(pairs[index])))
-    }
-
     pub(crate) fn guid(&mut self) -> Option<Guid> {
         self.array().map(Guid::from_bytes)
     }
@@ -178,11 +166,6 @@ impl<'a> Fields<'a> {
         let text = utf16(self.take(length)?);
         self.take(2)?;
         Some(text)
-    }
-
-    /// UTF-16 in a field of `units` units, up to the first zero.
-    pub(crate) fn utf16_field(&mut self, units: usize) -> Option<String> {
-        Fields::new(self.take(2 * units)?, self.pointer_size).utf16()
     }
 
     /// 8-bit text with its terminating zero.
@@ -215,10 +198,6 @@ impl Output {
         self.bytes.resize(self.bytes.len() + count, 0);
     }
 
-    pub(crate) fn u16s(&mut self, values: &[u16; 8]) {
-        self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-
     pub(crate) fn guid(&mut self, guid: &Guid) {
         self.extend(&guid.to_bytes());
     }
@@ -233,12 +212,6 @@ impl Output {
     pub(crate) fn utf16(&mut self, text: &str) {
         self.bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
         self.zeros(2);
-    }
-
-    pub(crate) fn utf16_field(&mut self, text: &str, units: usize) {
-        let end = self.bytes.len() + 2 * units;
-        self.bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
-        self.bytes.resize(end, 0);
     }
 
     pub(crate) fn text(&mut self, text: &str) {

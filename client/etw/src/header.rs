@@ -21,7 +21,7 @@ const ITEM_COUNTERS: u16 = 8;
 
 layout! {
     /// A kernel event with the thread that wrote it, and that thread's times.
-    pub struct System {
+    pub(crate) struct System {
         version: u16,
         header_type: u8,
         flags: u8,
@@ -39,7 +39,7 @@ layout! {
 
 layout! {
     /// A kernel event, with what classes 8 and 9 of `TraceSetInformation` attach behind it.
-    pub struct PerfInfo {
+    pub(crate) struct PerfInfo {
         /// The version, and what is attached.
         word: u16,
         header_type: u8,
@@ -54,7 +54,7 @@ layout! {
 layout! {
     /// A classic event. Of an instance, the class is only a number of the session's, and 24 bytes
     /// more follow.
-    pub struct Full {
+    pub(crate) struct Full {
         size: u16,
         header_type: u8,
         flags: u8,
@@ -68,43 +68,6 @@ layout! {
         processor_time: u64,
     }
 }
-
-layout! {
-    /// A manifest or TraceLogging event; extended items may be behind it.
-    pub struct Manifest {
-        size: u16,
-        header_type: u8,
-        flags: u8,
-        event_flags: u16,
-        property: u16,
-        thread: u32,
-        process: u32,
-        time: i64,
-        guid: guid,
-        id: u16,
-        version: u8,
-        channel: u8,
-        level: u8,
-        opcode: u8,
-        task: u16,
-        keyword: u64,
-        processor_time: u64,
-        activity: guid,
-    }
-}
-
-macro_rules! from_bytes {
-    ($($name:ident)*) => {
-        $(impl $name {
-            /// Reads the header at the front of `bytes`.
-            pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-                <Self as crate::bytes::Layout>::read(&mut at(bytes, 0))
-            }
-        })*
-    };
-}
-
-from_bytes!(System Full Manifest);
 
 /// The layouts of headers, in the type without its pointer size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,12 +239,6 @@ impl Header {
         let end = usize::from(self.length);
         let values = bytes.get(end - 8 * usize::from(self.counters)..end);
         Counters(values.unwrap_or_default())
-    }
-
-    /// The index of the PEBS record that is attached to the event that this header begins.
-    pub fn pebs(&self, bytes: &[u8]) -> Option<u64> {
-        let has_index = self.form == Form::PerfInfo && self.length - 16 > 8 * self.counters;
-        if has_index { at(bytes, 16).u64() } else { None }
     }
 }
 

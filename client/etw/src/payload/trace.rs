@@ -38,16 +38,9 @@ layout! {
         /// Without meaning in a file, like the next one.
         logger_name: pointer,
         log_file_name: pointer,
-        /// The time zone (timezoneapi.h, `TIME_ZONE_INFORMATION`), to the daylight bias.
-        bias: i32,
-        standard_name: utf16_field(32),
-        standard_date: u16s,
-        standard_bias: i32,
-        daylight_name: utf16_field(32),
-        daylight_date: u16s,
-        daylight_bias: i32,
-        /// When the system started (FILETIME).
-        boot_time: u64 after 4,
+        /// When the system started (FILETIME), after the time zone (timezoneapi.h,
+        /// `TIME_ZONE_INFORMATION`), which is not read.
+        boot_time: u64 after 176,
         /// The performance counter's frequency.
         perf_freq: u64,
         /// When the session began (FILETIME).
