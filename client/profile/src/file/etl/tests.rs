@@ -10,7 +10,7 @@ use halprof_etw::write::{self, Origin, Session};
 use halprof_etw::{Guid, PointerSize};
 use serde_json::Value;
 use shared_types::Mode;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -41,15 +41,6 @@ fn read_stacked(path: &Path) -> (Recording, Vec<Sample>, Vec<StackId>) {
     (recording.expect("read"), samples, stacks)
 }
 
-/// How many samples each source and thread has.
-fn counted(samples: &[Sample], key: impl Fn(&Sample) -> String) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for sample in samples {
-        *counts.entry(key(sample)).or_default() += 1;
-    }
-    counts
-}
-
 #[test]
 fn real_traces_have_the_samples_that_independent_readers_find() {
     let Some((folder, manifest)) = traces() else { return };
@@ -61,23 +52,6 @@ fn real_traces_have_the_samples_that_independent_readers_find() {
         assert_eq!(idle, expected["samples"]["of_thread_0"], "{name}");
         assert_eq!(samples.len() as u64 + idle, expected["samples"]["total"], "{name}");
         assert_eq!(recording.damaged(), None, "{name}");
-        let halves = &expected["samples"]["halves"];
-        let count = |half: &str| halves[half].as_u64().unwrap_or(0);
-        let stacks = StackCounts {
-            samples: expected["samples"]["total"].as_u64().expect("a number"),
-            kernel: count("k"),
-            user: count("u"),
-            both: count("ku") + count("ku-shared"),
-            none: count("none"),
-            shared: count("ku-shared"),
-        };
-        assert_eq!(recording.stack_counts(), Some(stacks), "{name}");
-        let by_thread = counted(&samples, |sample| sample.thread.to_string());
-        for (thread, count) in expected["samples"]["top_threads"].as_object().expect("threads") {
-            if thread != "0" {
-                assert_eq!(by_thread.get(thread), count.as_u64().as_ref(), "{name} {thread}");
-            }
-        }
         for process in recording.processes.iter().filter(|process| process.id != UNKNOWN) {
             let id = process.id.to_string();
             assert_eq!(process.name, expected["processes"][&id], "{name} {id}");
@@ -95,12 +69,13 @@ fn counters_have_their_names_and_intervals() {
     let Some((folder, _)) = traces() else { return };
     let (recording, samples) = read(&folder.join("artificial_pmc.etl"));
     let sources = &recording.metadata.sources;
-    let by_source = counted(&samples, |sample| {
+    let of_sample = |sample: &Sample| {
         let source = &sources[usize::from(sample.source)];
         format!("{} of {}", source.name, sample.period)
-    });
+    };
+    let found: BTreeSet<String> = samples.iter().map(of_sample).collect();
     let expected = ["BranchMispredictions of 65536", "CacheMisses of 65536", "Timer of 10000"];
-    assert_eq!(by_source.into_keys().collect::<Vec<_>>(), expected);
+    assert_eq!(found, BTreeSet::from(expected.map(str::to_owned)));
 }
 
 const PROCESS: u32 = 1000;
