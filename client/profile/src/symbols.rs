@@ -67,9 +67,7 @@ pub struct Frame {
 pub struct Inlined {
     /// Its name, empty if not known.
     pub function: Arc<str>,
-    /// The file of the call.
-    pub caller_file: Option<Arc<str>>,
-    /// The line of the call.
+    /// The line of the call, in the file of its caller.
     pub caller_line: Option<u32>,
 }
 

@@ -26,7 +26,6 @@ impl SymbolMatch {
     pub(super) fn new(function: Option<Function>, frames: &[InlineFrame<'_>]) -> Self {
         let inlined = frames.iter().zip(frames.iter().skip(1)).map(|(frame, caller)| Inlined {
             function: frame.name.as_str().into(),
-            caller_file: caller.file.map(Into::into),
             caller_line: caller.line,
         });
         let innermost = frames.first();
