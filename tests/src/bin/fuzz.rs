@@ -305,25 +305,17 @@ fn etw_case(rng: &mut Rng) {
     let (mut joiner, mut returned, mut samples) = (Joiner::new(rng.u64(..1000)), 0, 0);
     while let Some(event) = trace.next_event().expect("bytes in memory") {
         let (time, processor) = (event.time, event.processor);
+        joiner.stacks_of(&event);
         match event.kind {
             EventKind::Sample(sample) => {
                 samples += 1;
                 joiner.event(time, sample.thread, processor, ());
             }
-            EventKind::Stack(stack) => {
-                joiner.stack(processor, stack.event_time, stack.thread, &stack.frames);
-            }
-            EventKind::StackKey(key) => {
-                joiner.key(processor, key.event_time, key.thread, key.half, key.key);
-            }
-            EventKind::StackDefinition(definition) => {
-                joiner.definition(definition.key, &definition.frames);
-            }
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 slices.switch(&mut threads, processor, time, pair, event.counters.iter());
             }
-            EventKind::Thread(thread) => _ = threads.end(time, thread.process, thread.thread),
+            EventKind::Thread(thread) => _ = threads.event(time, &thread),
             _ => {}
         }
         returned += std::iter::from_fn(|| joiner.next_joined()).count();
