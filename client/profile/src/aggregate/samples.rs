@@ -2,9 +2,9 @@
 
 pub mod binned;
 
-use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
+use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey, Totals};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
-use crate::file::{Module, Recording, Slices, StackId, StackTable, mode_of};
+use crate::file::{Module, Recording, Slices, StackId, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
@@ -198,54 +198,26 @@ impl SamplesBuilder {
     pub fn finish(
         mut self,
         mut recording: Recording,
-        mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
+        name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
     ) -> Samples {
         let slices = recording.slices();
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
         self.timeline.scale(|track, totals| scaled(track.source, totals));
-        let mut entries: Vec<(GroupKey, Totals)> = Vec::new();
-        self.aggregator.each(GROUP_BY, None, |entry, totals| entries.push((entry, totals)));
-        entries.sort_unstable_by_key(|&(entry, _)| entry);
-        let mut locations: Vec<ThreadLocation> = Vec::new();
-        let mut location_totals = Vec::with_capacity(entries.len());
-        let mut location_of: HashMap<GroupKey, usize> = HashMap::with_capacity(entries.len());
-        let mut last = None;
-        let mut callers = Callers::default();
-        let mut resolve = |process, thread, mode, address, caller| {
-            let (frame, module) = name(process, address, mode);
-            let process = recording.process_ids.process(process);
-            ThreadLocation {
-                machine: None,
-                process_name: process_name(&recording, process).into(),
-                process,
-                thread,
-                mode,
-                address,
-                frame,
-                module,
-                caller,
-            }
-        };
-        for (entry, sum) in entries {
-            let at = (entry.process, entry.thread, entry.location(), entry.stack);
-            if last != Some(at) {
-                let (process, thread, location, stack) = at;
-                let caller = callers.index(&recording.stacks, process, stack, &mut resolve);
-                locations.push(resolve(process, thread, location.mode(), location.ip, caller));
-            }
-            last = Some(at);
-            let location = locations.len() - 1;
-            location_of.insert(entry, location);
-            location_totals.push(LocationTotals {
-                source: entry.source,
-                location,
-                totals: scaled(entry.source, sum),
-            });
-        }
+        let mut groups: Vec<(GroupKey, Totals)> = Vec::new();
+        self.aggregator.each(GROUP_BY, None, |group, totals| groups.push((group, totals)));
+        groups.sort_unstable_by_key(|&(group, _)| group);
+        let mut places = Places::new(&recording, name, groups.len());
+        let location_totals = groups.into_iter().map(|(group, sum)| LocationTotals {
+            source: group.source,
+            location: places.location(group),
+            totals: scaled(group.source, sum),
+        });
+        let mut location_totals: Vec<LocationTotals> = location_totals.collect();
         location_totals.sort_unstable_by_key(|own| (own.source, own.location));
+        let Places { locations, by_group, callers, .. } = places;
         let timed_sample_ticks = self.timed_samples.as_ref().map_or(1, Binned::width);
         let timed_samples = self.timed_samples.as_ref();
-        let timed_samples = timed_samples.map(|binned| in_order(binned, &location_of, scaled));
+        let timed_samples = timed_samples.map(|binned| in_order(binned, &by_group, scaled));
         let process_ids = &recording.process_ids;
         let rates = rates(&self.timeline, |number| match self.tracks {
             TrackBy::Processor => number,
@@ -256,7 +228,7 @@ impl SamplesBuilder {
             sources: sources(&recording, &location_totals, &slices),
             recording,
             locations,
-            callers: callers.all,
+            callers,
             location_totals,
             tracks: self.tracks,
             rates,
@@ -267,32 +239,84 @@ impl SamplesBuilder {
     }
 }
 
-/// The frames of all stacks, once for each process.
-#[derive(Default)]
-struct Callers {
-    all: Vec<ThreadLocation>,
-    indexes: HashMap<(u32, StackId), usize>,
+/// Where samples were taken, and where that was called, each once.
+struct Places<'a, F> {
+    recording: &'a Recording,
+    /// Finds the code at an address of a process, and the index of its module.
+    name: F,
+    locations: Vec<ThreadLocation>,
+    by_group: HashMap<GroupKey, usize>,
+    /// The process, thread, code and stack of the last location.
+    last: Option<(u32, u32, CodeLocation, StackId)>,
+    /// The frames of all stacks, once for each process.
+    callers: Vec<ThreadLocation>,
+    by_stack: HashMap<(u32, StackId), usize>,
 }
 
-impl Callers {
-    /// The index of a stack's innermost frame, after its callers. `resolve` is given the process, the
-    /// thread, the mode, the address and the index of the caller.
-    fn index(
-        &mut self,
-        stacks: &StackTable,
-        process: u32,
-        stack: StackId,
-        resolve: &mut impl FnMut(u32, u32, Mode, u64, Option<usize>) -> ThreadLocation,
-    ) -> Option<usize> {
-        let frames = stacks.callers(stack);
-        let new = frames.take_while(|&(stack, _)| !self.indexes.contains_key(&(process, stack)));
+impl<'a, F: FnMut(u32, u64, Mode) -> (Frame, Option<usize>)> Places<'a, F> {
+    fn new(recording: &'a Recording, name: F, groups: usize) -> Self {
+        Self {
+            recording,
+            name,
+            locations: Vec::new(),
+            by_group: HashMap::with_capacity(groups),
+            last: None,
+            callers: Vec::new(),
+            by_stack: HashMap::new(),
+        }
+    }
+
+    /// The index of a group's location. Groups of one location come one after the other.
+    fn location(&mut self, group: GroupKey) -> usize {
+        let at = (group.process, group.thread, group.location(), group.stack);
+        if self.last != Some(at) {
+            let (process, thread, code, stack) = at;
+            let caller = self.caller(process, stack);
+            let location = self.resolved(process, thread, code.mode(), code.ip, caller);
+            self.locations.push(location);
+            self.last = Some(at);
+        }
+        let index = self.locations.len() - 1;
+        self.by_group.insert(group, index);
+        index
+    }
+
+    /// The index of a stack's innermost frame, which is after its callers.
+    fn caller(&mut self, process: u32, stack: StackId) -> Option<usize> {
+        let recording = self.recording;
+        let frames = recording.stacks.callers(stack);
+        let new = frames.take_while(|&(stack, _)| !self.by_stack.contains_key(&(process, stack)));
         let new: Vec<_> = new.collect();
         for (stack, frame) in new.into_iter().rev() {
-            let caller = self.indexes.get(&(process, frame.caller)).copied();
-            self.indexes.insert((process, stack), self.all.len());
-            self.all.push(resolve(process, 0, frame.mode(), frame.call_site(), caller));
+            let caller = self.by_stack.get(&(process, frame.caller)).copied();
+            let location = self.resolved(process, 0, frame.mode(), frame.call_site(), caller);
+            self.by_stack.insert((process, stack), self.callers.len());
+            self.callers.push(location);
         }
-        self.indexes.get(&(process, stack)).copied()
+        self.by_stack.get(&(process, stack)).copied()
+    }
+
+    fn resolved(
+        &mut self,
+        process: u32,
+        thread: u32,
+        mode: Mode,
+        address: u64,
+        caller: Option<usize>,
+    ) -> ThreadLocation {
+        let (frame, module) = (self.name)(process, address, mode);
+        let process = self.recording.process_ids.process(process);
+        ThreadLocation {
+            machine: None,
+            process_name: process_name(self.recording, process).into(),
+            process,
+            thread,
+            mode,
+            address,
+            frame,
+            module,
+            caller,
+        }
     }
 }
 
@@ -425,7 +449,7 @@ impl Samples {
         &'a self,
         location: &'a ThreadLocation,
     ) -> impl Iterator<Item = &'a ThreadLocation> {
-        // A caller is before what it calls: see Callers::index.
+        // A caller is before what it calls: see Places::caller.
         std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
     }
 
