@@ -121,7 +121,7 @@ pub fn write(export: &Export<'_>, format: Format, out: &mut impl Write) -> io::R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::stacks::tests::{SAMPLES, record};
+    use crate::file::stacks::tests::{SAMPLES, recorded};
 
     fn exported(paths: &[&Path], format: Format) -> String {
         let (tracks, filter) = (TrackBy::default(), Filter::default());
@@ -134,9 +134,7 @@ mod tests {
 
     #[test]
     fn a_page_says_how_many_samples_have_call_stacks() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
-        record(&path, &SAMPLES);
+        let (_folder, path) = recorded(&SAMPLES);
         let page = exported(&[&path], Format::Html);
         // The last has none.
         assert!(page.contains("4 of 5 samples have call stacks"), "{page}");
@@ -144,9 +142,7 @@ mod tests {
 
     #[test]
     fn each_stack_is_a_line_from_the_outermost_function_down() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
-        record(&path, &SAMPLES);
+        let (_folder, path) = recorded(&SAMPLES);
         let in_lines = |paths: &[&Path]| exported(paths, Format::Folded);
         let lines = [
             "process 4;thread 0;g 10",

@@ -230,7 +230,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::file::{Metadata, Module, Source, Statistics, Writer};
     use shared_types::Sample;
-    use std::path::Path;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
 
     const PROCESS: u32 = 4;
     pub(crate) const EVENTS: u64 = 10;
@@ -247,8 +248,10 @@ pub(crate) mod tests {
         (start + 0x10, mode)
     }
 
-    /// Samples with their functions, outermost first.
-    pub(crate) fn record(path: &Path, samples: &[&[&str]]) {
+    /// A recording of samples with their functions, outermost first.
+    pub(crate) fn recorded(samples: &[&[&str]]) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
         let sources = vec![Source { name: "cycles".to_owned(), ..Source::default() }];
         let metadata = Metadata { sources, ..Metadata::default() };
         let alone = samples.iter().filter(|frames| frames.len() == 1).count() as u64;
@@ -274,7 +277,7 @@ pub(crate) mod tests {
             end: start + 0x100,
             ..Module::default()
         });
-        let mut writer = Writer::create(path, &metadata).expect("created");
+        let mut writer = Writer::create(&path, &metadata).expect("created");
         writer.modules(&modules).expect("written");
         writer.frames(&builder.finish()).expect("written");
         writer.stacked(&samples, &stacks).expect("written");
@@ -282,6 +285,7 @@ pub(crate) mod tests {
         let counts = StackCounts { samples, none: alone, ..StackCounts::default() };
         let statistics = Statistics { stacks: Some(counts), ..Statistics::default() };
         writer.finish(&statistics, false).expect("finished");
+        (folder, path)
     }
 
     pub(crate) const SAMPLES: [&[&str]; 5] = [

@@ -138,7 +138,7 @@ impl ReportBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::stacks::tests::{EVENTS, SAMPLES, record};
+    use crate::file::stacks::tests::{EVENTS, SAMPLES, recorded};
     use crate::file::{Metadata, Statistics, Writer};
     use crate::symbols::SymbolPath;
     use crate::views::report::{Query, Report, Sort};
@@ -149,9 +149,7 @@ mod tests {
     /// In tens of events: in the code itself, and with what it called, each sample once.
     #[test]
     fn rows_have_the_events_of_what_they_called() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
-        record(&path, &SAMPLES);
+        let (_folder, path) = recorded(&SAMPLES);
         let by = |keys: &[Key], files: &[&Path]| -> Vec<(String, u64, u64)> {
             let query = Query { tables: vec![keys.to_vec()], ..Query::default() };
             let report = Report::read_all(files, &query, &SymbolPath::default()).expect("read");
@@ -192,11 +190,9 @@ mod tests {
 
     #[test]
     fn the_tree_has_each_call_where_it_was_called() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
         // Less than 1 %: the call of the kernel, and the lone sample.
         let many = SAMPLES.iter().copied().chain((0..300).map(|_| SAMPLES[2]));
-        record(&path, &many.collect::<Vec<_>>());
+        let (_folder, path) = recorded(&many.collect::<Vec<_>>());
         let query = Query { call_tree: true, ..Query::default() };
         let text = |files: &[&Path]| {
             let report = Report::read_all(files, &query, &SymbolPath::default()).expect("read");
