@@ -79,9 +79,8 @@ fn kernel(group: u8, opcode: u8, version: u16, fields: Fields<'_>) -> Option<Eve
             EventKind::Thread(Box::new(thread::thread(opcode, version, fields)?))
         }
         (group::STACKWALK, 32) => EventKind::Stack(stack::stack(fields)?),
-        (group::STACKWALK, 34..=36) => {
-            EventKind::StackDefinition(stack::definition(opcode, fields)?)
-        }
+        // When a key is made, when it is deleted and when the session ends.
+        (group::STACKWALK, 34..=36) => EventKind::StackDefinition(stack::definition(fields)?),
         (group::STACKWALK, 37 | 38) => EventKind::StackKey(stack::key(opcode, fields)?),
         (group::PROCESS, 1..=4 | 39) => {
             EventKind::Process(Box::new(process::process(opcode, version, fields)?))

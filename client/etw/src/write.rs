@@ -9,7 +9,7 @@ use crate::bytes::{Layout, Output, PointerSize};
 use crate::clock::ClockType;
 use crate::header::{COUNTERS_SHIFT, Full, PerfInfo, System};
 use crate::id::{self, EventId, group};
-use crate::payload::stack::{DefinitionReason, Half};
+use crate::payload::stack::Half;
 use crate::payload::trace::TraceHeader;
 use crate::payload::{Change, EventKind, counters, image, process, thread};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -275,11 +275,7 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Switch(_) => (group::THREAD, 36, 4),
         EventKind::Thread(thread) => (group::THREAD, thread.change.opcode(), 4),
         EventKind::Stack(_) => (group::STACKWALK, 32, 2),
-        EventKind::StackDefinition(definition) => match definition.reason {
-            DefinitionReason::Create => (group::STACKWALK, 34, 2),
-            DefinitionReason::Delete => (group::STACKWALK, 35, 2),
-            DefinitionReason::Rundown => (group::STACKWALK, 36, 2),
-        },
+        EventKind::StackDefinition(_) => (group::STACKWALK, 36, 2),
         EventKind::StackKey(key) => match key.half {
             Half::Kernel => (group::STACKWALK, 37, 2),
             Half::User => (group::STACKWALK, 38, 2),

@@ -82,18 +82,8 @@ pub struct StackKey {
 /// The frames of a key, which may name other frames afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackDefinition<'a> {
-    pub reason: DefinitionReason,
     pub key: u64,
     pub frames: Frames<'a>,
-}
-
-/// Why a key's frames were written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefinitionReason {
-    Create,
-    Delete,
-    /// The session ended.
-    Rundown,
 }
 
 pub(super) fn stack(mut fields: Fields<'_>) -> Option<Stack<'_>> {
@@ -115,13 +105,8 @@ pub(super) fn key(opcode: u8, mut fields: Fields<'_>) -> Option<StackKey> {
     })
 }
 
-pub(super) fn definition(opcode: u8, mut fields: Fields<'_>) -> Option<StackDefinition<'_>> {
-    let reason = match opcode {
-        34 => DefinitionReason::Create,
-        35 => DefinitionReason::Delete,
-        _ => DefinitionReason::Rundown,
-    };
-    Some(StackDefinition { reason, key: fields.pointer()?, frames: Frames::new(&fields) })
+pub(super) fn definition(mut fields: Fields<'_>) -> Option<StackDefinition<'_>> {
+    Some(StackDefinition { key: fields.pointer()?, frames: Frames::new(&fields) })
 }
 
 impl Stack<'_> {

@@ -2,26 +2,21 @@
 
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
-use halprof_etw::payload::stack::{
-    DefinitionReason, Frames, Half, Stack, StackDefinition, StackKey,
-};
+use halprof_etw::payload::stack::{Frames, Half, Stack, StackDefinition, StackKey};
 use halprof_etw::payload::{Change, counters, image, process, thread};
 use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{EventKind, Guid, Losses, PointerSize, Trace};
 use std::io::Cursor;
 
-pub(crate) fn session(pointer_size: PointerSize, clock_type: ClockType) -> Session {
+fn session(pointer_size: PointerSize, clock_type: ClockType) -> Session {
     Session {
         pointer_size,
-        buffer_size: 4096,
         processors: 2,
         clock_type,
-        perf_freq: 10_000_000,
-        cpu_mhz: 3000,
         origin: 1000,
-        start_time: 133_000_000_000_000_000,
         name: "a session".into(),
         file_name: "C:\\é𝄞.etl".into(),
+        ..Session::default()
     }
 }
 
@@ -59,7 +54,6 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         name: name.map(str::to_owned),
         ..thread::Thread::new(change, process, thread)
     };
-    let definition = |reason| StackDefinition { reason, key: 9, frames };
     let key = |half| StackKey { event_time: 1000, process, thread, half, key: 9 };
     let interval = counters::Interval {
         source: 10,
@@ -89,9 +83,7 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         EventKind::Stack(Stack { event_time: 1000, process, thread, frames }),
         EventKind::StackKey(key(Half::Kernel)),
         EventKind::StackKey(key(Half::User)),
-        EventKind::StackDefinition(definition(DefinitionReason::Create)),
-        EventKind::StackDefinition(definition(DefinitionReason::Delete)),
-        EventKind::StackDefinition(definition(DefinitionReason::Rundown)),
+        EventKind::StackDefinition(StackDefinition { key: 9, frames }),
         EventKind::Switch(Switch {
             new_thread: thread,
             old_priority: -1,
