@@ -4,9 +4,8 @@ use crate::shared::{list, manifest, number, trace, vectors};
 use halprof_etw::join::slices::Slices;
 use halprof_etw::join::stacks::{Joined, Joiner, StackTable, Unmatched};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
-use halprof_etw::payload;
 use halprof_etw::payload::stack::{Frames, Half};
-use halprof_etw::{EventId, EventKind, PointerSize, Trace};
+use halprof_etw::{EventKind, PointerSize, Trace};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -18,12 +17,8 @@ fn id32(value: &Value) -> u32 {
 /// The frames of an event of a scenario, as in a trace.
 fn with_frames(frames: &Value, then: impl FnOnce(&Frames<'_>)) {
     let frames = list(frames).iter().flat_map(|frame| number(frame).to_le_bytes());
-    let payload: Vec<u8> = [0; 16].into_iter().chain(frames).collect();
-    let id = EventId::Kernel { group: 24, opcode: 32, version: 2 };
-    match payload::decode(id, PointerSize::Eight, &payload) {
-        Some(EventKind::Stack(stack)) => then(&stack.frames),
-        other => panic!("{other:?}"),
-    }
+    let bytes: Vec<u8> = frames.collect();
+    then(&Frames::from_bytes(&bytes, PointerSize::Eight));
 }
 
 /// What the slices of a thread instance add up to.
