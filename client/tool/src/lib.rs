@@ -22,8 +22,8 @@ use crate::output::error::{Error, Result};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cli::args::{Arguments, Commands};
 use command::{
-    annotate, check, completions, convert, doctor, explain, export, info, install, list, machines,
-    rdpmc, record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
+    annotate, check, completions, convert, doctor, explain, export, info, installation, list,
+    machines, rdpmc, record, registers, report, script, simulate, stat, timeline, top,
 };
 use output::table::Width;
 use output::{Form, Output};
@@ -260,12 +260,12 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Export(options) => export::run(options, output),
         Commands::Convert(options) => convert::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),
-        Commands::Install(options) => install::run(options, output),
+        Commands::Install(options) => installation::install(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), backend, output),
         Commands::Completions(options) => completions::run(options, backend, output),
-        Commands::Start => switch::start(output),
-        Commands::Stop => switch::stop(output),
-        Commands::Uninstall => uninstall::run(output),
+        Commands::Start => installation::start(output),
+        Commands::Stop => installation::stop(output),
+        Commands::Uninstall => installation::uninstall(output),
         Commands::Doctor => {
             let here = [DRIVER, ETW, DRIVER_OR_ETW].contains(&arguments.machine());
             doctor::run(backend(), here, output)

@@ -1,0 +1,122 @@
+//! `halprof install`, `uninstall`, `start` and `stop`: the driver package on this Windows.
+
+use crate::cli::args;
+use crate::output::Output;
+use crate::output::error::Result;
+use crate::output::table::{Column, Width, table};
+use halprof_setup::installation::{self, Installed, Removed, Switched};
+use shared_types::device::SERVICE;
+
+const RESTART: &str = "Windows asks for a restart to finish.\n";
+
+pub(crate) fn install(options: &args::Install, output: &Output) -> Result<u32> {
+    let inf = options.inf.clone();
+    let inf = inf.unwrap_or_else(installation::beside_the_tool);
+    let installed = installation::install(&inf)?;
+    output.result("install", &installed, installed_text)?;
+    Ok(0)
+}
+
+pub(crate) fn uninstall(output: &Output) -> Result<u32> {
+    let removed = installation::uninstall()?;
+    output.result("uninstall", &removed, |removed| removed_text(removed, output.width()))?;
+    Ok(0)
+}
+
+pub(crate) fn start(output: &Output) -> Result<u32> {
+    let started = installation::start()?;
+    let words = ["started", "runs already"];
+    output.result("start", &started, |started| switched_text(started, words))?;
+    Ok(0)
+}
+
+pub(crate) fn stop(output: &Output) -> Result<u32> {
+    let stopped = installation::stop()?;
+    let words = ["stopped", "stopped already"];
+    output.result("stop", &stopped, |stopped| switched_text(stopped, words))?;
+    Ok(0)
+}
+
+fn installed_text(installed: &Installed) -> String {
+    let done = if installed.created { "installed" } else { "updated" };
+    let next = if installed.restart {
+        "Windows asks for a restart before the driver runs."
+    } else {
+        "The driver runs. `halprof doctor` shows whether it can measure."
+    };
+    let package = installed.package.as_deref().unwrap_or("its package");
+    format!("{done}  {} by {package}\n{next}\n", installed.device)
+}
+
+fn removed_text(removed: &Removed, width: Width) -> String {
+    let devices = removed.devices.iter().map(|name| ("device", name.as_str()));
+    let packages = removed.packages.iter().map(|name| ("driver package", name.as_str()));
+    let service = removed.service.then_some(("service", SERVICE));
+    let gone: Vec<_> = devices.chain(packages).chain(service).collect();
+    if gone.is_empty() {
+        return "Nothing to remove: the driver is not installed.\n".to_owned();
+    }
+    let columns = [Column::word("removed"), Column::name("name")];
+    let rows = gone.iter().map(|(what, name)| [*what, *name].map(str::to_owned));
+    table(width, &columns, rows) + if removed.restart { RESTART } else { "" }
+}
+
+fn switched_text(switched: &Switched, [done, already]: [&str; 2]) -> String {
+    let what = if switched.changed { done } else { already };
+    let restart = if switched.restart { RESTART } else { "" };
+    format!("{what}  {}\n{restart}", switched.devices.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_names_the_device_and_whether_it_runs() {
+        for restart in [false, true] {
+            let text = installed_text(&Installed {
+                device: r"ROOT\HALPROF\0000".to_owned(),
+                package: Some("oem12.inf".to_owned()),
+                created: !restart,
+                restart,
+            });
+            assert_eq!(text.contains("restart"), restart, "{text}");
+            assert_eq!(text.starts_with("updated"), restart, "{text}");
+            assert!(text.contains(r"ROOT\HALPROF\0000 by oem12.inf"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_text_names_all_that_went() {
+        let removed = Removed {
+            devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+            packages: vec!["oem12.inf".to_owned(), "oem7.inf".to_owned()],
+            service: true,
+            restart: true,
+        };
+        let text = removed_text(&removed, Width::UNLIMITED);
+        for name in [r"ROOT\HALPROF\0000", "oem12.inf", "oem7.inf", "service", "restart"] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_was_it_says_so() {
+        let text = removed_text(&Removed::default(), Width::UNLIMITED);
+        assert!(text.starts_with("Nothing to remove"));
+    }
+
+    #[test]
+    fn the_text_tells_whether_there_was_anything_to_do() {
+        for (changed, first) in [(true, "stopped  ROOT"), (false, "stopped already  ROOT")] {
+            let switched = Switched {
+                devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+                changed,
+                restart: changed,
+            };
+            let text = switched_text(&switched, ["stopped", "stopped already"]);
+            assert!(text.starts_with(first), "{text}");
+            assert_eq!(text.contains("restart"), changed, "{text}");
+        }
+    }
+}
