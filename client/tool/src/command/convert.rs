@@ -1,10 +1,10 @@
 //! `halprof convert`: a trace of Windows' own tracing becomes a recording.
 
 use crate::cli::args;
+use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::thousands;
-use crate::output::{MachineInfo, Output};
+use crate::select::filters;
 use halprof_profile::file::{self, StackCounts};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     }
     file::convert(trace, target, |_| {}, None)?;
     let recording = file::read(target, |_| {})?;
-    output.note_model(&MachineInfo::of_recording(&recording.metadata));
+    let status = filters::introduce(&recording, &[], &[], output);
     let result = ConvertResult {
         file: target.display().to_string(),
         bytes: size(target),
@@ -53,14 +53,12 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
         lost: recording.losses_are_known().then(|| recording.lost()),
         damaged: recording.damaged(),
     };
-    if let Some(damaged) = &result.damaged {
-        output.warn(damaged);
-    }
     output.result("convert", &result, text)?;
-    Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
+    Ok(status)
 }
 
-fn size(path: &Path) -> u64 {
+/// The size of a file in bytes.
+pub(crate) fn size(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 

@@ -1,12 +1,12 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
 use crate::cli::args::{self, Exported};
+use crate::command::convert::size;
 use crate::command::report::branches::dropped;
+use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
-use crate::output::{MachineInfo, Output};
 use crate::select::filters;
 use halprof_measure::Error as Cause;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
@@ -47,18 +47,17 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
         }
     };
     let samples = read(options, format)?;
-    let metadata = &samples.recording.metadata;
-    output.note_model(&MachineInfo::of_recording(metadata));
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
     };
     let view = Export::new(&samples, title, format);
-    let file = destination.as_deref();
-    let bytes = write(file, |mut out| export::write(&view, format, &mut out))?;
-    let result = result(options, format, &view, (file, bytes));
     let given_twice = filters::given_twice(&options.files);
-    output.warn_all(result.damaged.iter().chain(&given_twice).chain(&view.warnings()));
+    let warnings: Vec<String> = given_twice.into_iter().chain(view.warnings()).collect();
+    let status = filters::introduce(&samples.recording, &warnings, &[], output);
+    let file = destination.as_deref();
+    write(file, |mut out| export::write(&view, format, &mut out))?;
+    let result = result(options, format, &view, file);
     for note in notes(&result, &view) {
         output.note(&note);
     }
@@ -68,7 +67,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
             output.width().fitted(&text(result, &sources, &samples.recording))
         })?;
     }
-    Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
+    Ok(status)
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
@@ -105,41 +104,23 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes what `put` writes; returns the number of bytes.
-fn write(file: Option<&Path>, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
+/// Writes what `put` writes.
+fn write(file: Option<&Path>, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     match file {
-        None => match counted(io::stdout().lock(), put) {
+        None => match buffered(io::stdout().lock(), put) {
             // If the reader has closed the pipe, that is no error.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(Error::Output),
         },
-        Some(path) => replace(path, |file| counted(file, put))
+        Some(path) => replace(path, |file| buffered(file, put))
             .map_err(|error| Cause::writing(path, error).into()),
     }
 }
 
-fn counted(out: impl Write, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
-    let mut counted = Counted { out: BufWriter::new(out), bytes: 0 };
-    put(&mut counted)?;
-    counted.flush()?;
-    Ok(counted.bytes)
-}
-
-struct Counted<W> {
-    out: W,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Counted<W> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(buffer)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
+fn buffered(out: impl Write, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    put(&mut out)?;
+    out.flush()
 }
 
 impl ExportResult {
@@ -148,14 +129,14 @@ impl ExportResult {
         options: &args::Export,
         format: &'static str,
         recording: &Recording,
-        (file, bytes): (Option<&Path>, u64),
+        file: Option<&Path>,
     ) -> Self {
         Self {
             recording: filters::names(&options.files),
             machine: recording.metadata.machine.clone(),
             format,
             file: file.map(|path| path.display().to_string()),
-            bytes,
+            bytes: file.map_or(0, size),
             sources: Vec::new(),
             samples: 0,
             lost: recording.all_lost(),
@@ -170,7 +151,7 @@ fn result(
     options: &args::Export,
     format: Format,
     view: &Export<'_>,
-    written: (Option<&Path>, u64),
+    file: Option<&Path>,
 ) -> ExportResult {
     let samples = view.samples;
     let resolution = samples.ticks_to_ns(samples.timed_sample_ticks);
@@ -179,7 +160,7 @@ fn result(
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
         marks: samples.marks.len() as u64,
         time_resolution_ns: format.has_sample_times().then_some(resolution),
-        ..ExportResult::new(options, format.name(), &samples.recording, written)
+        ..ExportResult::new(options, format.name(), &samples.recording, file)
     }
 }
 
@@ -199,7 +180,7 @@ fn branches(
     let naming = options.naming.path()?;
     let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
-    let bytes = write(file, |mut out| {
+    let done = write(file, |mut out| {
         let mut written = profgen::write(path, format, &filter, &naming, &mut out);
         let stopped = match &mut written {
             Ok(written) => written.error.take(),
@@ -210,14 +191,14 @@ fn branches(
     });
     // Problems of the recording are reported before those of the file.
     let written = outcome.transpose()?;
-    let bytes = bytes?;
+    done?;
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
     let recording = &written.recording;
     let status = filters::introduce(recording, &branch_warnings(&written, format), &[], output);
     let result = ExportResult {
         sources: vec![written.source.clone()],
         samples: written.kept.samples,
-        ..ExportResult::new(options, format.name(), recording, (file, bytes))
+        ..ExportResult::new(options, format.name(), recording, file)
     };
     if file.is_some() {
         let records = thousands(written.kept.records);
