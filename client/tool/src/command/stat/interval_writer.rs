@@ -1,8 +1,9 @@
 //! Prints intervals as they end and the result at the end, in the requested form.
 
-use super::result::{Interval, Jitter, Lines, StatResult};
+use super::result::{Interval, Jitter, StatLine, StatResult};
 use super::text;
 use crate::cli::args;
+use crate::output::csv::Csv;
 use crate::output::error::Result;
 use crate::output::style::plain;
 use crate::output::table::Width;
@@ -74,13 +75,15 @@ impl<'a> IntervalWriter<'a> {
     fn interval(&mut self, interval: &Interval) -> Result<String> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.output.form() {
-            Form::Text => {
-                let metrics = !self.options.metrics.is_empty();
-                Ok(text::interval(interval, first, metrics, self.width()))
-            }
-            Form::Csv => interval.csv(self.lines(first)),
+            Form::Text => Ok(text::interval(interval, first, self.metrics(), self.width())),
+            Form::Csv => self.csv(&interval.lines(self.metrics()), first),
             Form::Json | Form::JsonLines => self.output.document("stat-interval", interval),
         }
+    }
+
+    /// Whether intervals and CSV have metrics.
+    const fn metrics(&self) -> bool {
+        !self.options.metrics.is_empty()
     }
 
     /// The width available to the result.
@@ -88,9 +91,9 @@ impl<'a> IntervalWriter<'a> {
         self.options.file().map_or(self.output.width(), |_| Width::UNLIMITED)
     }
 
-    fn lines(&self, head: bool) -> Lines {
-        let metrics = !self.options.metrics.is_empty();
-        Lines { head, metrics, modelled: self.output.is_modelled() }
+    fn csv(&self, lines: &[StatLine], head: bool) -> Result<String> {
+        let (csv, modelled) = (Csv::new::<StatLine>(&[]), self.output.is_modelled());
+        if head { csv.table(lines, modelled) } else { csv.lines(lines, modelled) }
     }
 
     /// Prints the result: everything that has not been printed yet.
@@ -113,7 +116,7 @@ impl<'a> IntervalWriter<'a> {
         }
         text += &match self.output.form() {
             Form::Text => text::result(&result, self.begun, self.width()),
-            Form::Csv => result.csv(self.lines(!self.begun))?,
+            Form::Csv => self.csv(&result.rows.lines(self.metrics()), !self.begun)?,
             Form::Json | Form::JsonLines => self.output.document("stat", result)?,
         };
         match self.options.file() {

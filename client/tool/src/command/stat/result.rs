@@ -2,8 +2,6 @@
 
 use super::count_row::{CountRow, Repeats};
 use crate::metrics::MetricRow;
-use crate::output::csv::Csv;
-use crate::output::error::Result;
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
 use halprof_measure::tracing::counts::Unknown;
@@ -207,7 +205,7 @@ pub(crate) struct RunRow {
 /// have the same columns, and leave empty what they have no value for. Counts are text, because their sums may
 /// exceed 64 bits.
 #[derive(Default, JsonSchema, Serialize)]
-struct StatLine {
+pub(super) struct StatLine {
     time_ns: Option<u64>,
     source: Option<String>,
     processor: Option<u32>,
@@ -247,49 +245,30 @@ struct StatLine {
     complete: Option<bool>,
 }
 
-/// What the lines of CSV contain.
-#[derive(Clone, Copy)]
-pub(super) struct Lines {
-    /// Whether the names of the columns come first.
-    pub(super) head: bool,
-    /// Whether metrics follow the counts.
-    pub(super) metrics: bool,
-    pub(super) modelled: bool,
-}
-
-impl StatResult {
-    pub(super) fn csv(&self, with: Lines) -> Result<String> {
-        csv(&self.rows.lines(with), with)
-    }
-}
-
 impl Interval {
-    pub(super) fn csv(&self, with: Lines) -> Result<String> {
-        let mut lines = self.rows.lines(with);
+    /// Its lines of CSV, with those of metrics if they were requested.
+    pub(super) fn lines(&self, metrics: bool) -> Vec<StatLine> {
+        let mut lines = self.rows.lines(metrics);
         for line in &mut lines {
             line.time_ns = Some(self.time_ns);
             line.start_ns = Some(self.start_ns);
             line.run = self.run;
             line.pass = self.pass;
         }
-        csv(&lines, with)
-    }
-}
-
-impl StatRows {
-    fn lines(&self, with: Lines) -> Vec<StatLine> {
-        let mut lines: Vec<StatLine> = self.counts.iter().map(CountRow::line).collect();
-        lines.extend(self.derived.iter().filter(|_| with.metrics).map(MetricRow::line));
-        lines.extend(self.topdown.iter().map(TopDownRow::line));
-        lines.extend(self.by_process.iter().flat_map(|row| row.lines(with)));
-        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(with)));
         lines
     }
 }
 
-fn csv(lines: &[StatLine], with: Lines) -> Result<String> {
-    let csv = Csv::new::<StatLine>(&[]);
-    if with.head { csv.table(lines, with.modelled) } else { csv.lines(lines, with.modelled) }
+impl StatRows {
+    /// The same of what is no interval.
+    pub(super) fn lines(&self, metrics: bool) -> Vec<StatLine> {
+        let mut lines: Vec<StatLine> = self.counts.iter().map(CountRow::line).collect();
+        lines.extend(self.derived.iter().filter(|_| metrics).map(MetricRow::line));
+        lines.extend(self.topdown.iter().map(TopDownRow::line));
+        lines.extend(self.by_process.iter().flat_map(|row| row.lines(metrics)));
+        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(metrics)));
+        lines
+    }
 }
 
 impl CountRow {
@@ -364,30 +343,23 @@ impl TopDownRow {
 
 impl ProcessRow {
     /// A part without samples names no process.
-    fn lines(&self, with: Lines) -> Vec<StatLine> {
+    fn lines(&self, metrics: bool) -> Vec<StatLine> {
         let id = self.id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-        let line = |line: StatLine| StatLine {
-            process: self.process.clone(),
-            process_id: Some(id.clone()),
-            ..line
-        };
-        let count = StatLine {
-            source: Some(self.source.clone()),
-            value: Some(self.value.to_string()),
-            error: self.error,
-            ..StatLine::default()
-        };
+        let count = StatLine { error: self.error, ..StatLine::count(&self.source, self.value) };
         let lines = match &self.switched {
-            Some(switched) => switched.lines(count, with),
+            Some(switched) => switched.lines(count, metrics),
             None => vec![count],
         };
-        lines.into_iter().map(line).collect()
+        let of_process =
+            |line| StatLine { process: self.process.clone(), process_id: Some(id.clone()), ..line };
+        lines.into_iter().map(of_process).collect()
     }
 }
 
 impl ThreadRow {
-    fn lines(&self, with: Lines) -> Vec<StatLine> {
-        let line = |line: StatLine| StatLine {
+    fn lines(&self, metrics: bool) -> Vec<StatLine> {
+        let count = StatLine::count(&self.source, self.value);
+        let of_thread = |line| StatLine {
             process: self.process.clone(),
             process_id: self.id.map(|id| id.to_string()),
             thread: Some(self.thread),
@@ -395,25 +367,26 @@ impl ThreadRow {
             core_type: self.core_type,
             ..line
         };
-        let count = StatLine {
-            source: Some(self.source.clone()),
-            value: Some(self.value.to_string()),
-            ..StatLine::default()
-        };
-        self.switched.lines(count, with).into_iter().map(line).collect()
+        self.switched.lines(count, metrics).into_iter().map(of_thread).collect()
+    }
+}
+
+impl StatLine {
+    fn count(source: &str, value: u128) -> Self {
+        Self { source: Some(source.to_owned()), value: Some(value.to_string()), ..Self::default() }
     }
 }
 
 impl Switched {
     /// The line of a count, and after that of the first source those of the metrics.
-    fn lines(&self, count: StatLine, with: Lines) -> Vec<StatLine> {
+    fn lines(&self, count: StatLine, metrics: bool) -> Vec<StatLine> {
         let count = StatLine {
             running_ns: Some(self.time_ns.to_string()),
             switches: Some(self.switches),
             complete: Some(self.complete),
             ..count
         };
-        let metrics = self.metrics.iter().filter(|_| with.metrics && self.is_first);
+        let metrics = self.metrics.iter().filter(|_| metrics && self.is_first);
         [count].into_iter().chain(metrics.map(MetricRow::line)).collect()
     }
 }
