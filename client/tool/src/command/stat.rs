@@ -39,7 +39,7 @@ use indicatif::ProgressBar;
 use interval_writer::{IntervalWriter, owns_output};
 use openmetrics::Exposition;
 pub(crate) use result::{Interval, StatResult};
-use result::{PassRow, ProcessRow, RunRow, StatRows};
+use result::{PassRow, RunRow, StatRows};
 use shared_types::request::counts::Count;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -105,7 +105,8 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let mut later = Vec::new();
     let mut by_process = Vec::new();
     if let Some(samples) = &samples {
-        (by_process, later) = divide(samples, &view, &runs);
+        by_process = runs.iter().flat_map(|run| samples.rows(&view, run)).collect();
+        later = samples.warnings(&by_process);
         later.extend(by_process::keep_only(&options.process, &mut by_process));
     }
     let mut result = result(&view, &runs, machine, runner.scope(&event_set));
@@ -372,16 +373,6 @@ fn since_reading(view: &View<'_>, of: PassOf<'_>, before: &Reading, now: &Readin
 struct Reading {
     time_ns: u64,
     counts: Vec<Vec<Count>>,
-}
-
-/// The counts, divided by process, and warnings about what makes the parts less reliable.
-fn divide(samples: &Samples, view: &View<'_>, runs: &[Counts]) -> (Vec<ProcessRow>, Vec<String>) {
-    let (mut rows, mut warnings) = (Vec::new(), Vec::new());
-    for run in runs {
-        rows.extend(samples.rows(view, run));
-        warnings.extend(samples.warnings(&rows));
-    }
-    (rows, warnings)
 }
 
 fn result(view: &View<'_>, runs: &[Counts], machine: String, scope: Scope) -> StatResult {

@@ -83,21 +83,22 @@ impl Samples {
         }
     }
 
-    /// Takes the samples that are in the rings.
+    /// Takes the samples that are in the rings, and scans the running processes if that is due.
     pub(super) fn drain<T: Transport>(
         &mut self,
         session: &mut Session<'_, T>,
         elapsed_ns: u64,
     ) -> Result<()> {
-        let samples = self.gather(session)?;
-        let changes = self.inventory.scan_if_due(elapsed_ns);
-        self.attribute(&samples, changes);
-        Ok(())
+        self.take(session, |inventory| inventory.scan_if_due(elapsed_ns))
     }
 
-    /// What is in the rings. It is attributed after a scan, which may see that an identifier has
-    /// become another process's.
-    fn gather<T: Transport>(&mut self, session: &mut Session<'_, T>) -> Result<Vec<Sample>> {
+    /// Samples are attributed after a scan, which may see that an identifier has become another
+    /// process's.
+    fn take<T: Transport>(
+        &mut self,
+        session: &mut Session<'_, T>,
+        scan: impl FnOnce(&mut Inventory) -> Changes,
+    ) -> Result<()> {
         let mut all = Vec::new();
         loop {
             let (samples, left) = session.drain()?;
@@ -108,16 +109,15 @@ impl Samples {
             let done = samples.is_empty() || left == 0;
             all.extend(samples);
             if done {
-                return Ok(all);
+                break;
             }
         }
-    }
-
-    fn attribute(&mut self, samples: &[Sample], changes: Changes) {
+        let changes = scan(&mut self.inventory);
         self.know(changes);
-        for sample in samples {
+        for sample in &all {
             self.add(sample);
         }
+        Ok(())
     }
 
     fn add(&mut self, sample: &Sample) {
@@ -138,9 +138,7 @@ impl Samples {
         session: &mut Session<'_, T>,
         elapsed_ns: u64,
     ) -> Result<()> {
-        let samples = self.gather(session)?;
-        let changes = self.inventory.scan(elapsed_ns);
-        self.attribute(&samples, changes);
+        self.take(session, |inventory| inventory.scan(elapsed_ns))?;
         self.sampled.values_mut().for_each(SourceSamples::end_slice);
         let lost = session.statistics()?.lost;
         self.lost = lost.iter().copied().fold(0, u64::saturating_add);
@@ -209,12 +207,11 @@ impl Samples {
                 thousands(self.lost)
             ));
         }
-        for label in labels(rows) {
-            let own = rows.iter().filter(|row| row.source == label);
-            let samples: u64 = own.filter_map(|row| row.samples).sum();
+        for (source, own) in by_source(rows) {
+            let samples: u64 = own.iter().filter_map(|row| row.samples).sum();
             if samples < FEW {
                 warnings.push(format!(
-                    "{label}: too few samples to divide it well ({samples}); give a shorter period, \
+                    "{source}: too few samples to divide it well ({samples}); give a shorter period, \
                      `SOURCE:PERIOD`, or measure for longer"
                 ));
             }
@@ -247,10 +244,10 @@ fn ended(code: ErrorCode) -> Error {
     halprof_measure::Refusal { code, subject: 0, detail: 0, source: None }.into()
 }
 
-fn labels(rows: &[ProcessRow]) -> Vec<&str> {
-    let mut labels: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
-    labels.dedup();
-    labels
+/// The rows of each source.
+fn by_source(rows: &[ProcessRow]) -> impl Iterator<Item = (&str, &[ProcessRow])> {
+    let of_sources = rows.chunk_by(|one, next| one.source == next.source);
+    of_sources.map(|own| (own[0].source.as_str(), own))
 }
 
 impl Record for ProcessRow {
@@ -270,9 +267,8 @@ impl Record for ProcessRow {
 /// As text: the largest parts of each source.
 pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
     let mut text = String::new();
-    for own in rows.chunk_by(|one, next| one.source == next.source) {
-        let label = own.first().map_or("", |row| row.source.as_str());
-        text += &format!("\n{label} by process:\n");
+    for (source, own) in by_source(rows) {
+        text += &format!("\n{source} by process:\n");
         text += &records(width, own.iter().take(ROWS));
         if own.len() > ROWS {
             let rest: f64 = own.iter().skip(ROWS).map(|row| row.share).sum();
