@@ -7,13 +7,12 @@
 //! The collectors read the older Prometheus text format, which accepts everything of the new one
 //! that is used here except the type `info`. So constant information is a gauge with the value 1.
 
-use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::output::{MachineInfo, Output};
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
-use halprof_measure::selection::EventSpec;
 use halprof_profile::file::write_whole;
 use halprof_setup::describe;
 use prometheus_client::collector::Collector;
@@ -22,9 +21,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use shared_types::ProfileInterface;
 use shared_types::request::counts::Count;
-use shared_types::request::machine::Processor;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
@@ -34,11 +31,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The part that is the same in every reading.
 #[derive(Debug)]
 struct Machine {
-    description: String,
-    modelled: bool,
-    interface: String,
+    info: MachineInfo,
+    interface: &'static str,
     event_set: EventSet,
-    processors: Vec<Processor>,
     frequency: u64,
 }
 
@@ -68,16 +63,13 @@ impl<'a> Exposition<'a> {
                 "Name a file, e.g. halprof.prom in the collector's folder.",
             ));
         }
-        let interface = ProfileInterface::from_wire(ctx.machine.interface());
         Ok(Self {
             path,
             rates: Rates::new(ctx.machine.frequency()),
             machine: Arc::new(Machine {
-                description: ctx.machine_info.description.clone(),
-                modelled: ctx.machine_info.modelled,
-                interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
+                info: ctx.machine_info.clone(),
+                interface: describe::interface_name(ctx.machine.interface()),
                 event_set: event_set.clone(),
-                processors: event_set.selected().copied().collect(),
                 frequency: ctx.machine.frequency(),
             }),
             readings: 0,
@@ -121,7 +113,7 @@ impl<'a> Exposition<'a> {
                 .map_or(0.0, |time| time.as_secs_f64()),
         };
         // No query can take a model's counts for those of silicon.
-        let modelled = self.machine.modelled;
+        let modelled = self.machine.info.modelled;
         let label = modelled.then_some((Cow::from("modelled"), Cow::from("true")));
         let mut registry = Registry::with_prefix_and_labels("halprof", label.into_iter());
         registry.register_collector(Box::new(reading));
@@ -131,13 +123,12 @@ impl<'a> Exposition<'a> {
     }
 
     fn cells(&self, interval: &Interval) -> Vec<Cell> {
-        let machine = &self.machine;
-        let of_source = |(source, event): (usize, &EventSpec)| {
-            let cell = |processor: &Processor| {
+        let event_set = &self.machine.event_set;
+        let mut cells = Vec::new();
+        for (source, event) in event_set.events.iter().enumerate() {
+            let able = event_set.selected().filter(|one| event_set.counts_on(event, one));
+            cells.extend(able.filter_map(|processor| {
                 let index = processor.index as usize;
-                if !machine.event_set.counts_on(event, processor) {
-                    return None;
-                }
                 Some(Cell {
                     labels: [
                         ("source", event.label.clone()),
@@ -146,11 +137,9 @@ impl<'a> Exposition<'a> {
                     count: *self.rates.totals().get(index)?.get(source)?,
                     rate: interval.rate(index, source),
                 })
-            };
-            machine.processors.iter().filter_map(cell).collect::<Vec<_>>()
-        };
-        let sources = machine.event_set.events.iter().enumerate();
-        sources.flat_map(of_source).collect()
+            }));
+        }
+        cells
     }
 }
 
@@ -252,8 +241,8 @@ impl Reading {
     fn about(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let machine = &self.machine;
         let labels = vec![
-            ("machine", machine.description.as_str()),
-            ("interface", machine.interface.as_str()),
+            ("machine", machine.info.description.as_str()),
+            ("interface", machine.interface),
             ("version", env!("CARGO_PKG_VERSION")),
         ];
         let one = ConstGauge::new(1_i64);
@@ -263,7 +252,7 @@ impl Reading {
         let help = "The processors that are counted on";
         let mut processors =
             encoder.encode_descriptor("processor_info", help, None, MetricType::Gauge)?;
-        for processor in &machine.processors {
+        for processor in machine.event_set.selected() {
             let core_type = describe::core_type(processor).unwrap_or_default();
             let labels = vec![
                 ("processor", processor.index.to_string()),
