@@ -14,7 +14,7 @@ use halprof_measure::float::float;
 use halprof_measure::{Error, Result, did_you_mean};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -540,17 +540,13 @@ impl Metrics {
             return None;
         }
         // Sources in one group were counted at the same time, which makes a better ratio.
-        let mut groups: Vec<u16> = counts.iter().map(|counted| counted.group).collect();
-        groups.sort_unstable();
-        groups.dedup();
+        let groups: BTreeSet<u16> = counts.iter().map(|counted| counted.group).collect();
         let within = |group: u16| {
-            let among = counts.iter().filter(|counted| counted.group == group);
+            let among = counts.iter().filter(|counted| counted.group == group).cloned();
             self.value(metric, &terms, &among.collect::<Vec<_>>(), filter)
         };
-        let mut in_a_group = groups.into_iter().filter(|&group| group != 0);
-        in_a_group
-            .find_map(within)
-            .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
+        let mut groups = groups.into_iter().filter(|&group| group != 0);
+        groups.find_map(within).or_else(|| self.value(metric, &terms, counts, filter))
     }
 
     /// Why a figure cannot be computed from `counts`. `partly` lists the sources that were never
@@ -562,16 +558,14 @@ impl Metrics {
         partly: &[&str],
         filter: &'static str,
     ) -> String {
-        let all: Vec<&Counted<'_>> = counts.iter().collect();
-        let own: Vec<Counted<'_>> =
+        let partly: Vec<Counted<'_>> =
             partly.iter().map(|&label| Counted { label, ..Counted::default() }).collect();
-        let own: Vec<&Counted<'_>> = own.iter().collect();
         let terms = self.terms(metric);
         for term in terms.iter().filter(|term| term.name != SECONDS) {
-            if self.find(term, &all, filter).is_some() {
+            if self.find(term, counts, filter).is_some() {
                 continue;
             }
-            if let Some(counted) = self.find(term, &own, filter) {
+            if let Some(counted) = self.find(term, &partly, filter) {
                 return never_scheduled(counted.label);
             }
             let filter = term.filter_or(filter);
@@ -580,11 +574,11 @@ impl Metrics {
             return format!("nothing counted {}", names.join(" or "));
         }
         let value = |name: &str| {
-            let counted = self.find(&Term::of(name), &all, filter)?;
+            let counted = self.find(&Term::of(name), counts, filter)?;
             Some(Value::of_count(counted.value, false, None))
         };
         let divisor = metric.formula.zero_divisor(self.smt, &value);
-        let below = divisor.iter().filter_map(|name| self.find(&Term::of(name), &all, filter));
+        let below = divisor.iter().filter_map(|name| self.find(&Term::of(name), counts, filter));
         let below: Vec<&Counted<'_>> = below.collect();
         if below.is_empty() {
             return "the result is no number that can be shown".to_owned();
@@ -600,7 +594,7 @@ impl Metrics {
         &self,
         metric: &Metric,
         terms: &[Term],
-        counts: &[&Counted<'_>],
+        counts: &[Counted<'_>],
         filter: &'static str,
     ) -> Option<MetricRow> {
         let own = || terms.iter().filter_map(|term| self.find(term, counts, filter));
@@ -627,7 +621,7 @@ impl Metrics {
     fn find<'a, 'b>(
         &self,
         term: &Term,
-        counts: &[&'a Counted<'b>],
+        counts: &'a [Counted<'b>],
         filter: &str,
     ) -> Option<&'a Counted<'b>> {
         let filter = term.filter_or(filter);
@@ -637,7 +631,7 @@ impl Metrics {
             base.eq_ignore_ascii_case(name) && suffix == filter
         };
         let named = |name: &str| counts.iter().find(|counted| is(counted.label, name));
-        self.names(&term.name).into_iter().find_map(named).copied()
+        self.names(&term.name).into_iter().find_map(named)
     }
 }
 

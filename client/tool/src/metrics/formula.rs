@@ -300,6 +300,13 @@ pub(crate) fn respelled(
     respelled + rest
 }
 
+/// The operators between operands; the later ones bind tighter.
+const BINDING: [[(&str, Operator); 2]; 3] = [
+    [("<", Operator::Less), (">", Operator::Greater)],
+    [("+", Operator::Add), ("-", Operator::Subtract)],
+    [("*", Operator::Multiply), ("/", Operator::Divide)],
+];
+
 struct Reader<'a> {
     tokens: &'a [&'a str],
     at: usize,
@@ -331,9 +338,9 @@ impl<'a> Reader<'a> {
         if self.depth > DEPTH_MAX {
             return Err("it is nested too deep".to_owned());
         }
-        let then = self.comparison()?;
+        let then = self.operation(0)?;
         let node = if self.take("if") {
-            let condition = self.comparison()?;
+            let condition = self.operation(0)?;
             self.expect("else")?;
             let otherwise = self.expression()?;
             Node::If(Box::new([then, condition, otherwise]))
@@ -344,29 +351,14 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    fn comparison(&mut self) -> Result<Node, String> {
-        let rows = [("<", Operator::Less), (">", Operator::Greater)];
-        self.chain(&rows, Self::sum)
-    }
-
-    fn sum(&mut self) -> Result<Node, String> {
-        let rows = [("+", Operator::Add), ("-", Operator::Subtract)];
-        self.chain(&rows, Self::product)
-    }
-
-    fn product(&mut self) -> Result<Node, String> {
-        let rows = [("*", Operator::Multiply), ("/", Operator::Divide)];
-        self.chain(&rows, Self::atom)
-    }
-
-    fn chain(
-        &mut self,
-        rows: &[(&str, Operator)],
-        part: fn(&mut Self) -> Result<Node, String>,
-    ) -> Result<Node, String> {
-        let mut node = part(self)?;
-        while let Some((_, operator)) = rows.iter().find(|(sign, _)| self.take(sign)) {
-            let right = part(self)?;
+    /// Operands that are joined by the operators of a level of [`BINDING`], from left to right.
+    fn operation(&mut self, level: usize) -> Result<Node, String> {
+        let Some(operators) = BINDING.get(level) else {
+            return self.atom();
+        };
+        let mut node = self.operation(level + 1)?;
+        while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.take(sign)) {
+            let right = self.operation(level + 1)?;
             node = Node::Two(*operator, Box::new([node, right]));
         }
         Ok(node)
