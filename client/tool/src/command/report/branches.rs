@@ -6,8 +6,8 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
-use crate::output::number::{percent, thousands};
-use crate::output::table::{Column, Section, Width};
+use crate::output::number::{optional, percent, thousands};
+use crate::output::table::{Column, Field, Section, Width};
 use crate::select::filters;
 use halprof_profile::aggregate::branches::{
     Branches, Edge, Grouping, Order, PATH_LENGTH, PathTotals, Query, SourceSection, Table,
@@ -224,18 +224,8 @@ fn sections(tables: &[Table], width: Width) -> String {
 }
 
 fn section(by: Grouping, part: &SourceSection, several: bool) -> Section {
-    let mut columns = vec![
-        Column::number("share"),
-        Column::number("taken"),
-        Column::number("mispredicted"),
-        Column::number("95 %").extra(),
-        Column::number("cycles").extra(),
-    ];
-    if by.is_of_paths() {
-        columns.push(Column::prose("path"));
-    } else {
-        columns.extend([Column::word("kind").extra(), Column::name("from"), Column::name("to")]);
-    }
+    let of_kind: &[Field<PathTotals>] = if by.is_of_paths() { &PATH } else { &EDGE };
+    let fields = || TOTALS.iter().chain(of_kind);
     let more = match part.more {
         (0, _) => String::new(),
         (more, taken) => format!(
@@ -246,31 +236,40 @@ fn section(by: Grouping, part: &SourceSection, several: bool) -> Section {
     };
     Section {
         title: if several { part.source.to_string() } else { String::new() },
-        columns,
-        rows: part.rows.iter().map(|row| cells(by, row)).collect(),
+        columns: fields().map(|field| field.column).collect(),
+        rows: part
+            .rows
+            .iter()
+            .map(|row| fields().map(|field| (field.cell)(row)).collect())
+            .collect(),
         more,
     }
 }
 
-fn cells(by: Grouping, row: &PathTotals) -> Vec<String> {
-    let mispredicted = row.mispredicted_share;
-    let mut cells = vec![
-        percent(row.share),
-        thousands(row.taken),
-        mispredicted.map_or_else(String::new, |share| percent(share.value)),
-        mispredicted.map_or_else(String::new, |share| format!("±{:.2}", share.bound() * 100.0)),
-        row.cycles.map_or_else(String::new, |mean| format!("{mean:.1}")),
-    ];
-    if by.is_of_paths() {
-        cells.push(path(row));
-    } else {
-        cells.push(row.kind.unwrap_or_default().to_owned());
-        for Edge { from, to } in &row.edges {
-            cells.extend([from, to].map(|side| location(side, true)));
-        }
-    }
-    cells
-}
+const TOTALS: [Field<PathTotals>; 5] = [
+    Field::new(Column::number("share"), |row| percent(row.share)),
+    Field::new(Column::number("taken"), |row| thousands(row.taken)),
+    Field::new(Column::number("mispredicted"), |row| {
+        optional(row.mispredicted_share.map(|share| percent(share.value)))
+    }),
+    Field::new(Column::number("95 %").extra(), |row| {
+        optional(row.mispredicted_share.map(|share| format!("±{:.2}", share.bound() * 100.0)))
+    }),
+    Field::new(Column::number("cycles").extra(), |row| {
+        optional(row.cycles.map(|mean| format!("{mean:.1}")))
+    }),
+];
+const PATH: [Field<PathTotals>; 1] = [Field::new(Column::prose("path"), path)];
+/// The only edge of a row.
+const EDGE: [Field<PathTotals>; 3] = [
+    Field::new(Column::word("kind").extra(), |row| optional(row.kind)),
+    Field::new(Column::name("from"), |row| {
+        optional(row.edges.first().map(|edge| location(&edge.from, true)))
+    }),
+    Field::new(Column::name("to"), |row| {
+        optional(row.edges.first().map(|edge| location(&edge.to, true)))
+    }),
+];
 
 /// The edges of a path on one line.
 fn path(row: &PathTotals) -> String {
