@@ -89,12 +89,10 @@ impl Differs {
 
 pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u32> {
     if options.metrics || options.metric_file.is_some() {
-        metrics::run(options, ctx, output)?;
-        return Ok(0);
+        return metrics::run(options, ctx, output);
     }
     if let Some(format) = options.event_format {
-        event_file::run(options, format, ctx, output)?;
-        return Ok(0);
+        return event_file::run(options, format, ctx, output);
     }
     let listed = match &mut ctx.tracing {
         Some(tracing) => traced(options, Offer::of(tracing.as_mut())?, ctx)?,

@@ -5,7 +5,7 @@ pub(crate) mod decode;
 use self::decode::{FieldRow, decode};
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::{Error, Result};
+use crate::output::error::Result;
 use crate::output::table::Width;
 use crate::select::event_set::processors_of;
 use crate::target::context::Context;
@@ -14,7 +14,6 @@ use halprof_setup::describe::ProcessorDescription;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::Register;
-use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct RegistersResult {
@@ -42,21 +41,17 @@ struct RegisterRow {
 
 pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u32> {
     ctx.refuse_tracing("registers", "Windows' own tracing reads no registers")?;
-    let all = Arc::clone(&ctx.machine.processors);
     let indexes = match args::joined(&options.processors) {
-        Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
+        Some(list) => processors_of(&selection::parse_processors(&list)?, &ctx.machine.processors)?,
         None => vec![0],
     };
     let (machine, catalog) = (ctx.machine.describe(), ctx.catalog(true)?);
     let mut processors = Vec::new();
-    for index in indexes {
-        let described = machine.processors.iter().find(|one| one.index == index);
-        let described =
-            described.ok_or_else(|| Error::internal("a processor that is not described"))?.clone();
-        let (registers, overflowed) = ctx.connection.registers(index)?;
+    for described in machine.processors.into_iter().filter(|one| indexes.contains(&one.index)) {
+        let (registers, overflowed) = ctx.connection.registers(described.index)?;
         let registers = registers.iter().map(|register| decoded(described.interface, register));
         processors.push(ProcessorRegisters {
-            processor: index,
+            processor: described.index,
             registers: registers.collect(),
             described,
             overflowed: overflowed.into_iter().map(|source| catalog.name_of(source)).collect(),

@@ -12,7 +12,7 @@ pub(super) fn run(
     format: EventFormat,
     ctx: &mut Context,
     output: &Output,
-) -> Result<()> {
+) -> Result<u32> {
     if !output.is_text() {
         return Err(Error::usage(
             "`--event-format` writes a file to standard output, which another form cannot share",
@@ -38,5 +38,5 @@ pub(super) fn run(
     output.print_data(&sources.to_string())?;
     output.note(&format!("{}; the file names them", sources.summary()));
     output.note(to_use);
-    Ok(())
+    Ok(0)
 }

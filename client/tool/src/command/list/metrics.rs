@@ -50,7 +50,7 @@ struct ListedTerm {
     source: Option<String>,
 }
 
-pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<()> {
+pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u32> {
     let mut metrics = Metrics::with_file(options.metric_file.as_deref())?;
     metrics.set_smt(ctx.shares_cores());
     let catalog = ctx.catalog(options.approximate)?;
@@ -70,7 +70,8 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         ));
     }
     let rows = result.metrics.as_slice();
-    output.rows("metrics", (&result, rows), |result| records(output.width(), &result.metrics))
+    output.rows("metrics", (&result, rows), |result| records(output.width(), &result.metrics))?;
+    Ok(0)
 }
 
 impl ListedMetric {

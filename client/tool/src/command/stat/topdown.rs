@@ -254,15 +254,14 @@ impl CpuType {
 
     /// What to look at next: the largest part, its largest part, and where it comes from.
     fn next(&self, rows: &[TopDownRow]) -> Option<String> {
+        let own = || rows.iter().filter(|row| row.cpu_type == self.name);
         let largest = |parent: Option<&str>| {
-            let own = rows.iter().filter(|row| row.cpu_type == self.name);
-            let parts = own.filter(|part| part.parent.as_deref() == parent);
+            let parts = own().filter(|part| part.parent.as_deref() == parent);
             let values = parts.map(|part| Some((part.value?, part.metric.as_str())));
             let values: Vec<_> = values.collect::<Option<_>>()?;
             let by_value = |one: &&(f64, &str), other: &&(f64, &str)| one.0.total_cmp(&other.0);
             values.iter().max_by(by_value).map(|(_, metric)| *metric)
         };
-        let own = || rows.iter().filter(|row| row.cpu_type == self.name);
         if own().any(|row| row.level == 1 && row.reason.is_some()) {
             return None;
         }

@@ -228,17 +228,16 @@ impl TraceView<'_> {
         let rows = sums.iter().flat_map(|((index, core_type), sums)| {
             let thread = &threads[*index].thread;
             let process = &self.counts.processes[thread.process];
-            self.switched(sums, threads[*index].complete).map(move |(source, value, switched)| {
-                ThreadRow {
-                    process: process.name.clone(),
-                    id: process.id,
-                    thread: thread.id,
-                    started_ns: thread.started_ns,
-                    core_type: *core_type,
-                    source,
-                    value,
-                    switched,
-                }
+            let rows = self.switched(sums, threads[*index].complete).into_iter();
+            rows.map(move |(source, value, switched)| ThreadRow {
+                process: process.name.clone(),
+                id: process.id,
+                thread: thread.id,
+                started_ns: thread.started_ns,
+                core_type: *core_type,
+                source,
+                value,
+                switched,
             })
         });
         rows.collect()
@@ -262,7 +261,7 @@ impl TraceView<'_> {
             let mut own = cells.iter().filter(|cell| process_of(cell) == *index);
             let complete = own.all(|cell| self.counts.threads[cell.thread].complete);
             let totals = all.counts.iter().copied();
-            let rows = self.switched(sums, complete).zip(totals);
+            let rows = self.switched(sums, complete).into_iter().zip(totals);
             rows.map(move |((source, value, switched), total)| ProcessRow {
                 process: process.name.clone(),
                 id: process.id,
@@ -278,11 +277,7 @@ impl TraceView<'_> {
     }
 
     /// The count of each source with what the switches say besides.
-    fn switched(
-        &self,
-        sums: &Sums,
-        complete: bool,
-    ) -> impl Iterator<Item = (String, u128, Switched)> {
+    fn switched(&self, sums: &Sums, complete: bool) -> Vec<(String, u128, Switched)> {
         let processors = self.counts.processors.len().max(1) as u64;
         let time_ns = self.counts.elapsed_ns.saturating_mul(processors);
         let switched = Switched {
@@ -297,11 +292,11 @@ impl TraceView<'_> {
         let rows = counts.map(|(index, (source, &count))| {
             (source.clone(), count, Switched { is_first: index == 0, ..switched.clone() })
         });
-        rows.collect::<Vec<_>>().into_iter()
+        rows.collect()
     }
 
     /// The intervals in which something was switched.
-    fn intervals(&self, length_ns: u64) -> impl Iterator<Item = Interval> {
+    fn intervals(&self, length_ns: u64) -> Vec<Interval> {
         let cells = self.cells();
         let last = cells.last().map(|cell| cell.interval);
         let parts = cells.chunk_by(|one, next| one.interval == next.interval);
@@ -325,7 +320,7 @@ impl TraceView<'_> {
                 last: last == Some(number),
             }
         });
-        intervals.collect::<Vec<_>>().into_iter()
+        intervals.collect()
     }
 
     /// The counts of each source over some cells.
