@@ -225,9 +225,10 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The built-in metrics and those of a user's file, if one is given.
-    pub(crate) fn with_file(path: Option<&Path>) -> Result<Self> {
-        let mut metrics = Self::built_in()?;
+    /// The built-in metrics and those of a user's file, if one is given. `smt`: threads share cores
+    /// on the machine, which is what `smt_on` means in a formula.
+    pub(crate) fn with_file(path: Option<&Path>, smt: bool) -> Result<Self> {
+        let mut metrics = Self { smt, ..Self::built_in()? };
         if let Some(path) = path {
             metrics.add_file(path)?;
         }
@@ -437,11 +438,6 @@ impl Metrics {
             "{meant} `halprof list --metrics` shows them all; `--metric-file FILE` adds more."
         );
         tool::Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
-    }
-
-    /// Sets whether threads share cores on the machine, which is what `smt_on` means in a formula.
-    pub(crate) const fn set_smt(&mut self, smt: bool) {
-        self.smt = smt;
     }
 
     /// The parts of a metric on this machine.

@@ -76,8 +76,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     }
     refuse_what_traces_do(options)?;
     let slice_100ns = slice_length(options.work.rotate)?;
-    let mut metrics = Metrics::with_file(options.metric_file.as_deref())?;
-    metrics.set_smt(ctx.shares_cores());
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let requested = metrics.requested(&options.metrics)?;
     let mut event_set = event_set(options, ctx, &metrics, &requested)?;
     event_set.setup.slice_100ns = slice_100ns;

@@ -162,7 +162,7 @@ formula = "branch-misses:u/branches:u"
         counted("BranchInstructions:u", 4),
     ];
     for (smt, percent, error) in [(false, 62.5, 2.5), (true, 25.0, 5.0)] {
-        metrics.set_smt(smt);
+        metrics.smt = smt;
         let metric = metrics.named("lost").expect("there is one");
         let figure = metrics.figure(metric, &counts, "").expect("a figure");
         assert_near(&figure, percent);

@@ -51,8 +51,7 @@ struct ListedTerm {
 }
 
 pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u32> {
-    let mut metrics = Metrics::with_file(options.metric_file.as_deref())?;
-    metrics.set_smt(ctx.shares_cores());
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let catalog = ctx.catalog(options.approximate)?;
     let names = Names::new(options.glob.as_slice());
     let all = metrics.all().iter();

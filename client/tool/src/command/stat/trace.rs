@@ -29,7 +29,8 @@ const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the
 
 /// Counts by a trace in a file.
 pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<u32> {
-    let metrics = Metrics::with_file(options.metric_file.as_deref())?;
+    // No trace says whether threads shared cores.
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), false)?;
     let presenter = Presenter::new(options, &metrics, output)?;
     let name = |result: &mut StatResult| {
         if let Some(trace) = &mut result.trace {

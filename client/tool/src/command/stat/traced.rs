@@ -34,7 +34,7 @@ pub(super) fn run(
         ("--per-core-type", options.per_core_type),
         ("--rotate", options.work.rotate.is_some()),
     ])?;
-    let metrics = Metrics::with_file(options.metric_file.as_deref())?;
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let mut presenter = Presenter::new(options, &metrics, output)?;
     presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
