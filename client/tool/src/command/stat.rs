@@ -228,7 +228,8 @@ impl<'a> Bench<'a> {
             Some(path) => Some(Exposition::new(path, ctx, view.event_set, output)?),
             None => None,
         };
-        let writer = IntervalWriter::new(options, output);
+        let interval = options.interval.map(time::interval).transpose()?;
+        let writer = IntervalWriter::new(options, output, interval);
         // No progress bar is drawn among lines that are printed meanwhile, or in a program's
         // output.
         let progress = if writer.is_live() || !options.work.program.is_empty() {
@@ -238,7 +239,6 @@ impl<'a> Bench<'a> {
             output.progress(runner.length_ns().map(|length| length.saturating_mul(measurements)))
         };
         let samples = options.by.map(|_| Samples::new(Inventory::new(runner.system())));
-        let interval = options.interval.map(time::interval).transpose()?;
         Ok(Self { ctx, view, runner, writer, exposition, interval, progress, samples, done_ns: 0 })
     }
 

@@ -8,7 +8,6 @@ use crate::output::error::Result;
 use crate::output::style::plain;
 use crate::output::table::Width;
 use crate::output::{Form, Output};
-use crate::select::time;
 use halprof_profile::file::write_whole;
 
 /// Whether standard output is reserved for the result, which a program's own output would spoil.
@@ -30,15 +29,14 @@ pub(super) struct IntervalWriter<'a> {
 }
 
 impl<'a> IntervalWriter<'a> {
-    pub(super) fn new(options: &'a args::Stat, output: &'a Output) -> Self {
-        let interval = options.interval.and_then(|interval| time::interval(interval).ok());
-        let jitter = interval.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() });
+    /// `interval_ns`: the length from which intervals may deviate; those of a trace are exact.
+    pub(super) fn new(
+        options: &'a args::Stat,
+        output: &'a Output,
+        interval_ns: Option<u64>,
+    ) -> Self {
+        let jitter = interval_ns.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() });
         Self { options, output, jitter, kept: Vec::new(), begun: false, closed: false }
-    }
-
-    /// Of intervals that are read from a file, which do not deviate.
-    pub(super) fn exact(self) -> Self {
-        Self { jitter: None, ..self }
     }
 
     /// Whether intervals are printed as they end.

@@ -126,7 +126,7 @@ impl<'a> Presenter<'a> {
             presenter: self,
         });
         let views: Vec<TraceView<'_>> = views.collect();
-        let mut writer = IntervalWriter::new(self.options, self.output).exact();
+        let mut writer = IntervalWriter::new(self.options, self.output, None);
         if let Some(length) = self.query.interval_ns {
             for interval in views.iter().flat_map(|view| view.intervals(length.get())) {
                 writer.write(interval)?;
