@@ -4,10 +4,12 @@
 //! A value is a range: an estimate is known only to a bound, and the formula propagates it.
 
 use halprof_measure::float::float;
-use std::ops::{Add, Mul, Sub};
+use std::ops::{Add, Div, Mul, Sub};
 
 /// The deepest nesting that is accepted.
 const DEPTH_MAX: usize = 100;
+/// The range of a value of which nothing is known.
+const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 /// True where both threads of a core are enabled.
 const SMT_ON: &str = "smt_on";
 
@@ -218,25 +220,14 @@ impl Operator {
             Self::Add => left.each(right, f64::add),
             Self::Subtract => left.each(right, f64::sub),
             Self::Multiply => left.each(right, f64::mul),
-            Self::Ratio if right.value == 0.0 && right.range == (0.0, 0.0) => Value::exact(0.0),
-            Self::Ratio if right.value == 0.0 => {
-                Value { value: 0.0, range: (f64::NEG_INFINITY, f64::INFINITY) }
+            Self::Ratio if right.range == (0.0, 0.0) => Value::exact(0.0),
+            Self::Ratio if right.value == 0.0 => Value { value: 0.0, range: ANY },
+            Self::Divide if right.value == 0.0 => return None,
+            // The divisor may be 0, so nothing is known about the quotient.
+            Self::Divide | Self::Ratio if right.range.0 <= 0.0 && right.range.1 >= 0.0 => {
+                Value { value: left.value / right.value, range: ANY }
             }
-            Self::Divide | Self::Ratio => {
-                if right.value == 0.0 {
-                    return None;
-                }
-                let divide = |above: f64, below: f64| above / below;
-                let (least, most) = right.range;
-                if least <= 0.0 && most >= 0.0 {
-                    // The divisor may be 0, so nothing is known about the quotient.
-                    return Some(Value {
-                        value: left.value / right.value,
-                        range: (f64::NEG_INFINITY, f64::INFINITY),
-                    });
-                }
-                left.each(right, divide)
-            }
+            Self::Divide | Self::Ratio => left.each(right, f64::div),
             Self::Least => left.each(right, f64::min),
             Self::Most => left.each(right, f64::max),
             Self::Less => truth(left.value < right.value),
