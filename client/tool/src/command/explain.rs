@@ -199,7 +199,7 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
     Ok(with_alias(of_raw(topic, registers), alias))
 }
 
-/// Adds whose name was asked for, if it is an alias.
+/// Adds what the name that was asked for stands for, if it is an alias.
 fn with_alias(mut result: ExplainResult, alias: Option<Alias>) -> ExplainResult {
     if let Some(alias) = alias {
         let text = format!("`{}` stands for `{}`: {}.", alias.name, alias.target, alias.source);

@@ -202,8 +202,8 @@ pub(crate) struct RunRow {
 }
 
 /// A line of CSV: a count, a metric, a part of the slots or a process's part of a count. All of them
-/// have the same columns, and leave empty what they have no value for. Counts are text, because their sums may
-/// exceed 64 bits.
+/// have the same columns, and leave empty what they have no value for. Counts are text, because
+/// their sums may exceed 64 bits.
 #[derive(Default, JsonSchema, Serialize)]
 pub(super) struct StatLine {
     time_ns: Option<u64>,
