@@ -1,7 +1,7 @@
 //! Counts as text.
 
 use super::count_row::{CountRow, Repeats, UNKNOWN, relative};
-use super::result::{Interval, Jitter, StatResult, TopDownRow};
+use super::result::{Interval, Jitter, StatResult, StatRows};
 use super::{by_process, topdown, trace_text};
 use crate::metrics::MetricRow;
 use crate::output::number::{optional, seconds, thousands};
@@ -162,94 +162,105 @@ impl MetricRow {
 /// The lines of an interval, as it ends. The columns are wide enough for most values, because later
 /// ones are not known yet. The first interval has a header, which says which columns there are.
 pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: Width) -> String {
-    let rows = interval_rows(interval, metrics);
+    let lines = lines(interval, metrics);
+    let cells = |line| INTERVAL.map(|(.., cell)| cell(interval, line));
+    let rows: Vec<[String; INTERVAL.len()]> = lines.iter().map(cells).collect();
     let is_used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
     let used: Vec<usize> = (0..INTERVAL.len()).filter(is_used).collect();
     let names = rows.iter().filter_map(|row| row.last());
     let name_width = names.map(|name| name.chars().count()).max().unwrap_or(0);
     let columns = used.iter().map(|&column| {
-        let (column, width) = INTERVAL[column];
+        let (column, width, _) = INTERVAL[column];
         (column, width.unwrap_or(name_width))
     });
-    let lines = Layout::new(width, &columns.collect::<Vec<_>>());
-    let mut text = if first { lines.head() } else { String::new() };
+    let layout = Layout::new(width, &columns.collect::<Vec<_>>());
+    let mut text = if first { layout.head() } else { String::new() };
     for row in rows {
         let cells: Vec<String> = used.iter().map(|&column| row[column].clone()).collect();
-        text += &lines.line(&cells);
+        text += &layout.line(&cells);
     }
     text
 }
 
-/// A row of cells for each count, metric and part of the slots.
-fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.len()]> {
-    let of = |[process, thread]: [String; 2],
-              processor: Option<u32>,
-              core_type: Option<&str>,
-              [value, bound, coverage, name]: [String; 4]| {
-        [
-            format!("{:.6}", in_seconds(interval.start_ns)),
-            format!("{:.6}", in_seconds(interval.length_ns)),
-            optional(interval.run),
-            optional(interval.pass),
-            optional(processor),
-            optional(core_type),
-            process,
-            thread,
-            value,
-            bound,
-            coverage,
-            name,
-        ]
-    };
-    let row = |processor, core_type, cells| of(Default::default(), processor, core_type, cells);
-    let slots = &interval.rows.topdown;
-    let mut rows = Vec::new();
-    for count in &interval.rows.counts {
-        // Of what top-down counts for itself its parts are enough.
-        if slots.is_empty() || count.requested.is_some() {
-            let cells = [count.count(), count.bound(), count.coverage(), count.source.clone()];
-            rows.push(row(count.processor, count.core_type, cells));
-        }
-    }
-    for metric in interval.rows.derived.iter().filter(|_| metrics) {
-        let cells = [metric.figure(), metric.bound(), String::new(), metric.description()];
-        rows.push(row(metric.processor, metric.core_type, cells));
-    }
-    let cpu_type = |part: &TopDownRow| part.cpu_type.clone();
-    let several = slots.iter().any(|part| slots.first().map(cpu_type) != Some(cpu_type(part)));
-    for part in slots {
-        let cpu_type = if several { part.cpu_type.as_str() } else { "" };
-        let name = format!("{} {cpu_type}", part.indented()).trim_end().to_owned();
-        rows.push(row(None, None, [part.share(), part.bound(), String::new(), name]));
-    }
-    let counted =
-        |value, source: &str| [thousands(value), String::new(), String::new(), source.to_owned()];
-    for one in &interval.rows.by_process {
-        let counted = counted(one.value, &one.source);
-        rows.push(of([by_process::name(one), String::new()], None, None, counted));
-    }
-    for one in &interval.rows.by_thread {
-        let process = one.process.clone().unwrap_or_else(|| optional(one.id));
-        let counted = counted(one.value, &one.source);
-        rows.push(of([process, one.thread.to_string()], None, one.core_type, counted));
-    }
-    rows
+/// A count, a metric or a part of the slots in an interval.
+#[derive(Default)]
+struct Line {
+    processor: Option<u32>,
+    core_type: Option<&'static str>,
+    process: String,
+    thread: Option<u32>,
+    value: String,
+    bound: String,
+    coverage: String,
+    name: String,
 }
 
-/// The columns of intervals and their widths; that of names is as wide as they are.
-const INTERVAL: [(Column, Option<usize>); 12] = [
-    (Column::loose("start, s", 10), Some(12)),
-    (Column::number("length, s").extra(), Some(10)),
-    (Column::loose("run", 3), Some(4)),
-    (Column::number("pass"), Some(4)),
-    (Column::number("processor"), Some(9)),
-    (Column::word("cores"), Some(11)),
-    (Column::name("process"), Some(24)),
-    (Column::number("thread"), Some(6)),
-    (Column::loose("count", 13), Some(17)),
-    (Column::loose("95 %", 9), Some(10)),
-    (Column::number("counted").extra(), Some(7)),
-    (Column::name("source"), None),
+fn lines(interval: &Interval, metrics: bool) -> Vec<Line> {
+    let StatRows { counts, derived, topdown, by_process, by_thread } = &interval.rows;
+    // Of what top-down counts for itself its parts are enough.
+    let is_shown = |count: &&CountRow| topdown.is_empty() || count.requested.is_some();
+    let counts = counts.iter().filter(is_shown).map(|count| Line {
+        processor: count.processor,
+        core_type: count.core_type,
+        value: count.count(),
+        bound: count.bound(),
+        coverage: count.coverage(),
+        name: count.source.clone(),
+        ..Line::default()
+    });
+    let derived = derived.iter().filter(|_| metrics).map(|metric| Line {
+        processor: metric.processor,
+        core_type: metric.core_type,
+        value: metric.figure(),
+        bound: metric.bound(),
+        name: metric.description(),
+        ..Line::default()
+    });
+    let several = topdown.windows(2).any(|two| two[0].cpu_type != two[1].cpu_type);
+    let parts = topdown.iter().map(|part| {
+        let cpu_type = if several { part.cpu_type.as_str() } else { "" };
+        Line {
+            value: part.share(),
+            bound: part.bound(),
+            name: format!("{} {cpu_type}", part.indented()).trim_end().to_owned(),
+            ..Line::default()
+        }
+    });
+    let processes = by_process.iter().map(|one| Line {
+        process: by_process::name(one),
+        value: thousands(one.value),
+        name: one.source.clone(),
+        ..Line::default()
+    });
+    let threads = by_thread.iter().map(|one| Line {
+        core_type: one.core_type,
+        process: one.process.clone().unwrap_or_else(|| optional(one.id)),
+        thread: Some(one.thread),
+        value: thousands(one.value),
+        name: one.source.clone(),
+        ..Line::default()
+    });
+    counts.chain(derived).chain(parts).chain(processes).chain(threads).collect()
+}
+
+type CellOf = fn(&Interval, &Line) -> String;
+
+/// The columns of intervals with their widths and cells; that of names is as wide as they are.
+const INTERVAL: [(Column, Option<usize>, CellOf); 12] = [
+    (Column::loose("start, s", 10), Some(12), |one, _| format!("{:.6}", in_seconds(one.start_ns))),
+    (Column::number("length, s").extra(), Some(10), |one, _| {
+        format!("{:.6}", in_seconds(one.length_ns))
+    }),
+    (Column::loose("run", 3), Some(4), |one, _| optional(one.run)),
+    (Column::number("pass"), Some(4), |one, _| optional(one.pass)),
+    (Column::number("processor"), Some(9), |_, line| optional(line.processor)),
+    (Column::word("cores"), Some(11), |_, line| optional(line.core_type)),
+    (Column::name("process"), Some(24), |_, line| line.process.clone()),
+    (Column::number("thread"), Some(6), |_, line| optional(line.thread)),
+    (Column::loose("count", 13), Some(17), |_, line| line.value.clone()),
+    (Column::loose("95 %", 9), Some(10), |_, line| line.bound.clone()),
+    (Column::number("counted").extra(), Some(7), |_, line| line.coverage.clone()),
+    (Column::name("source"), None, |_, line| line.name.clone()),
 ];
 
 fn in_seconds(nanoseconds: u64) -> f64 {
