@@ -140,8 +140,8 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     event_set.setup.slice_100ns = slice_100ns;
     let branches = Branching::of(options, &event_set)?;
     (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
-    let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
-    let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
+    let owns_output = Target::owns_output(&options.output, output);
+    let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     runner.check_can_be_sampled()?;
     output.warn_all(&ctx.one_list(&options.selection));
     let target = Target::of(&options.output, output)?;
@@ -244,7 +244,7 @@ pub(crate) struct Target {
     path: PathBuf,
     /// Holds the file until it is sent to standard output.
     folder: Option<TempDir>,
-    /// Where the file that is there will be.
+    /// Where the file that is there now will be kept.
     backup_path: Option<PathBuf>,
 }
 
@@ -263,11 +263,17 @@ impl Target {
         Ok(Self { path, folder: Some(folder), backup_path: None })
     }
 
+    /// Whether standard output is reserved for the recording or the result, which a program's own
+    /// output would spoil.
+    pub(crate) fn owns_output(path: &Path, output: &Output) -> bool {
+        !output.is_text() || path.as_os_str() == "-"
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Says where what was there is now.
+    /// Says where the file that was there is now.
     pub(crate) fn note_kept(&self, output: &Output) {
         if let Some(backup_path) = &self.backup_path {
             let (path, backup_path) = (self.path.display(), backup_path.display());

@@ -134,8 +134,7 @@ pub(crate) fn run(options: &args::Timeline, machine: Option<&str>, output: &Outp
 
 fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
     let target = Target::of(&options.output, output)?;
-    let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
-    let status = record(options, target.path(), output_to_error, output)?;
+    let status = record(options, target.path(), output)?;
     let path = target.path().to_owned();
     target.note_kept(output);
     if !target.send()? {
@@ -146,16 +145,12 @@ fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
 }
 
 /// Runs the program and records its marks; returns its exit status if it ended by itself.
-fn record(
-    options: &args::Timeline,
-    path: &Path,
-    output_to_error: bool,
-    output: &Output,
-) -> Result<Option<u32>> {
+fn record(options: &args::Timeline, path: &Path, output: &Output) -> Result<Option<u32>> {
     let mut marking = Marking::begin()?;
     let metadata = metadata(options, marking.rate().ticks_a_second);
     let mut writer = Background::new(Writer::create(path, &metadata)?);
-    let mut runner = Runner::of_program(&options.program, output_to_error);
+    let owns_output = Target::owns_output(&options.output, output);
+    let mut runner = Runner::of_program(&options.program, owns_output);
     runner.add_variable(marking.environment());
     runner.prepare()?;
     let progress = output.progress(None);

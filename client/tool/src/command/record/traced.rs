@@ -31,8 +31,8 @@ pub(super) fn run(
     let processors = options.selection.processors.clone();
     let everything = Selection { processors, ..Selection::default() };
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
-    let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
-    let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
+    let owns_output = Target::owns_output(&options.output, output);
+    let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     let events = events(options, &Offer::of(tracing)?)?;
     let target = Target::of(&options.output, output)?;
     let progress = output.progress(runner.length_ns());

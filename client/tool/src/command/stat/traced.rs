@@ -38,8 +38,7 @@ pub(super) fn run(
     let mut presenter = Presenter::new(options, &metrics, output)?;
     presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
-    let output_to_error = owns_output(options, output);
-    let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
+    let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output(options, output))?;
     let offer = Offer::of(tracing)?;
     let named = offer.named(&options.selection)?;
     let may_drop = named.is_none();
