@@ -79,7 +79,7 @@ impl<'a> IntervalWriter<'a> {
         }
     }
 
-    /// Whether intervals and CSV have metrics.
+    /// Whether metrics were requested: intervals and CSV have them only then.
     const fn metrics(&self) -> bool {
         !self.options.metrics.is_empty()
     }

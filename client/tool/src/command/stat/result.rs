@@ -246,7 +246,7 @@ pub(super) struct StatLine {
 }
 
 impl Interval {
-    /// Its lines of CSV, with those of metrics if they were requested.
+    /// Its rows as lines of CSV, each with the times of the interval.
     pub(super) fn lines(&self, metrics: bool) -> Vec<StatLine> {
         let mut lines = self.rows.lines(metrics);
         for line in &mut lines {
@@ -260,7 +260,7 @@ impl Interval {
 }
 
 impl StatRows {
-    /// The same of what is no interval.
+    /// The rows as lines of CSV; `metrics`: whether those of metrics are among them.
     pub(super) fn lines(&self, metrics: bool) -> Vec<StatLine> {
         let mut lines: Vec<StatLine> = self.counts.iter().map(CountRow::line).collect();
         lines.extend(self.derived.iter().filter(|_| metrics).map(MetricRow::line));
