@@ -124,7 +124,7 @@ pub(crate) struct Counted<'a> {
 }
 
 /// A metric.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub(crate) struct MetricRow {
     pub(crate) metric: String,
     pub(crate) name: String,
@@ -149,14 +149,9 @@ impl MetricRow {
         Self {
             metric: metric.id.clone(),
             name: metric.name.clone(),
-            value: None,
             unit: metric.unit.clone(),
             filter,
-            processor: None,
-            core_type: None,
-            scaled: false,
-            error: None,
-            reason: None,
+            ..Self::default()
         }
     }
 }

@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct ExportResult {
     recording: String,
     machine: String,
@@ -137,12 +137,9 @@ impl ExportResult {
             format,
             file: file.map(|path| path.display().to_string()),
             bytes: file.map_or(0, size),
-            sources: Vec::new(),
-            samples: 0,
             lost: recording.all_lost(),
-            marks: 0,
-            time_resolution_ns: None,
             damaged: recording.damaged(),
+            ..Self::default()
         }
     }
 }

@@ -13,7 +13,7 @@ use shared_types::request::rdpmc::Rdpmc;
 use std::ops::ControlFlow;
 
 /// Who may read the counters in user mode.
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct RdpmcResult {
     /// Sessions that keep it enabled.
     holders: u32,
@@ -68,8 +68,7 @@ impl RdpmcResult {
             processors: rdpmc.processors,
             enabled: rdpmc.enabled,
             enabled_before: rdpmc.enabled_before,
-            program: None,
-            exit_status: None,
+            ..Self::default()
         }
     }
 

@@ -36,7 +36,7 @@ const COLUMNS: usize = 100;
 /// How many of the longest intervals are listed.
 const LONGEST: usize = 10;
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct TimelineResult {
     recording: String,
     machine: String,
@@ -72,7 +72,7 @@ pub(crate) struct TimelineResult {
 }
 
 /// The clock of the marks' times.
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 struct Clock {
     name: String,
     ticks_a_second: u64,
@@ -243,7 +243,6 @@ impl TimelineResult {
             recording: path.display().to_string(),
             machine: recording.metadata.machine.clone(),
             command: recording.metadata.command.clone(),
-            exit_status: None,
             clock: Clock {
                 name: channels.clock.clone(),
                 ticks_a_second: rate,
@@ -264,12 +263,9 @@ impl TimelineResult {
             dropped: channels.dropped.clone(),
             invalid_entries: channels.damaged,
             channels: marks.summaries(),
-            rows: Vec::new(),
-            rows_omitted: 0,
-            ticks: None,
-            between: None,
             damaged: recording.damaged(),
             warnings: warnings(recording),
+            ..Self::default()
         }
     }
 }

@@ -17,7 +17,7 @@ use halprof_profile::views::report::{Call, CallTree};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct OffCpuResult {
     file: String,
     machine: String,
@@ -78,9 +78,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         lost_switches: waits.lost_switches,
         warnings: waits.warnings,
         rows: waits.rows,
-        stacks: None,
-        stack: Vec::new(),
-        omitted: 0,
+        ..OffCpuResult::default()
     };
     let width = if options.verbose { Width::UNLIMITED } else { output.width() };
     if !options.stack {

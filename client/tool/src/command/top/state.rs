@@ -148,6 +148,7 @@ impl Traces {
 }
 
 /// Everything that is on the screen.
+#[derive(Default)]
 pub(super) struct State {
     pub(super) machine: String,
     pub(super) modelled: bool,
@@ -172,14 +173,7 @@ impl State {
             machine: machine_info.description.clone(),
             modelled: machine_info.modelled,
             every,
-            latest: Picture::default(),
-            paused: None,
-            traces: Traces::default(),
-            table: 0,
-            first: 0,
-            by: None,
-            reversed: false,
-            help: false,
+            ..Self::default()
         }
     }
 
