@@ -99,15 +99,13 @@ impl<'a> IntervalWriter<'a> {
         let kept = std::mem::take(&mut self.kept);
         let mut result = StatResult { jitter: self.jitter, ..result };
         let mut text = String::new();
+        if self.output.is_text() && self.options.file().is_some() && self.output.is_modelled() {
+            // On a terminal, standard error says so.
+            text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
+        }
         if self.output.form() == Form::Json {
             result.intervals = kept;
         } else {
-            if let (Form::Text, Some(_), true) =
-                (self.output.form(), self.options.file(), self.output.is_modelled())
-            {
-                // On a terminal, standard error says so.
-                text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
-            }
             for interval in &kept {
                 text += &self.interval(interval)?;
             }
