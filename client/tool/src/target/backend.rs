@@ -38,18 +38,15 @@ pub enum BackendKind {
     Model,
 }
 
-/// What measures by a trace, and why the driver does not.
-type TracingBackend = (Box<dyn Tracing>, Option<Box<Error>>);
-
 /// Where measuring is done: what answers the requests.
 pub struct Backend {
     transport: Box<dyn Transport>,
     /// The model that the requests go to, if it is one, and its description.
-    model: Option<(Model, String)>,
+    pub(super) model: Option<(Model, String)>,
     /// Tracing, if that is what measures: requests then only describe the processors.
-    tracing: Option<Box<dyn Tracing>>,
+    pub(super) tracing: Option<Box<dyn Tracing>>,
     /// Why the driver, which would have been taken, is not.
-    without_driver: Option<Box<Error>>,
+    pub(super) without_driver: Option<Box<Error>>,
 }
 
 /// A modelled machine. A session sends it requests while a clock lets its time pass.
@@ -68,6 +65,10 @@ impl Transport for Model {
 }
 
 impl Model {
+    fn new(machine: Box<dyn ModelledMachine>) -> Self {
+        Self(Rc::new(RefCell::new(machine)))
+    }
+
     /// Starts a workload on its processors.
     pub(crate) fn begin(&self, workload: &Workload) {
         self.0.borrow_mut().begin(workload);
@@ -111,8 +112,13 @@ impl Backend {
         }
         let (machine, is_traced) = without_backend(machine);
         let spec = spec(&machine).map_err(|error| guessed(&machine, error))?;
-        let model = Self::modelled(Box::new(InProcess::new(&spec.leaves)), spec.description);
-        if is_traced { model.traced() } else { Ok(model) }
+        let model = Model::new(Box::new(InProcess::new(&spec.leaves)));
+        if !is_traced {
+            return Ok(Self::of_model(model, spec.description));
+        }
+        let tracing = Box::new(ModelledTracing::new(model.clone())?);
+        let description = format!("{}, traced as Windows would", spec.description);
+        Ok(Self { tracing: Some(tracing), ..Self::of_model(model, description) })
     }
 
     /// Something that measures in real time, on the machine where programs run.
@@ -131,28 +137,11 @@ impl Backend {
     /// A modelled machine, and the description of its model.
     #[must_use]
     pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
-        let model = Model(Rc::new(RefCell::new(machine)));
+        Self::of_model(Model::new(machine), description)
+    }
+
+    fn of_model(model: Model, description: String) -> Self {
         Self { model: Some((model.clone(), description)), ..Self::real_time(Box::new(model)) }
-    }
-
-    /// The same modelled machine, measured by a trace.
-    fn traced(self) -> Result<Self> {
-        let Some((model, machine)) = self.model else {
-            return Err(Error::internal("a trace of a machine that is no model"));
-        };
-        let tracing = Box::new(ModelledTracing::new(model.clone())?);
-        let description = format!("{machine}, traced as Windows would");
-        Ok(Self { tracing: Some(tracing), model: Some((model, description)), ..self })
-    }
-
-    /// Takes what measures by a trace.
-    pub(crate) fn take_tracing(&mut self) -> Option<TracingBackend> {
-        self.tracing.take().map(|tracing| (tracing, self.without_driver.take()))
-    }
-
-    /// The model and its description, if this is a modelled machine.
-    pub(crate) fn model(&self) -> Option<(Model, String)> {
-        self.model.clone()
     }
 }
 

@@ -31,15 +31,12 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn open(mut backend: Backend) -> Result<Self> {
-        let (tracing, without_driver) = backend.take_tracing().unzip();
-        let (model, description) = backend.model().unzip();
+        let (tracing, without_driver) = (backend.tracing.take(), backend.without_driver.take());
+        let (model, description) = backend.model.clone().unzip();
         let mut connection = Connection::new(backend)?;
-        // The shipped driver does not know when its machine is a model, and of a trace's processors a
-        // model speaks.
-        let modelled = match tracing {
-            None => connection.modelled() || description.is_some(),
-            Some(_) => description.is_some(),
-        };
+        // The shipped driver does not know that its machine is a model. Beside a trace the connection
+        // is always to a model, which only describes the processors.
+        let modelled = description.is_some() || tracing.is_none() && connection.modelled();
         let (backend, name) = match (modelled, &tracing) {
             (true, _) => (BackendKind::Model, connection.driver_name()),
             (false, None) => (BackendKind::Driver, connection.driver_name()),
@@ -51,7 +48,6 @@ impl Context {
             backend: Some(backend),
         };
         let machine = Machine::of(&mut connection)?;
-        let without_driver = without_driver.flatten();
         Ok(Self { connection, machine, model, machine_info, tracing, without_driver })
     }
 
@@ -73,7 +69,8 @@ impl Context {
 
     /// Everything that the machine can count.
     pub(crate) fn catalog(&mut self, approximate: bool) -> Result<Catalog> {
-        self.machine.catalog(&mut self.connection, approximate)
+        let sources = self.connection.sources(approximate)?;
+        Ok(Catalog::new(sources, self.machine.interface(), &self.machine.processors))
     }
 
     /// Whether threads share cores on this machine.
