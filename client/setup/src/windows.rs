@@ -11,7 +11,7 @@ pub(crate) mod installation;
 pub mod key;
 pub mod library;
 mod packages;
-pub mod privilege;
+mod privilege;
 mod running;
 mod service;
 pub mod system;
@@ -20,14 +20,21 @@ mod wide;
 
 pub use running::{Loaded, Running};
 
-use crate::Error;
 use crate::install_error::InstallError;
+use crate::{Error, Result};
 use std::io;
+use windows_sys::Win32::Foundation::FALSE;
+use windows_sys::core::BOOL;
 
 /// The GetLastError number of the step that just failed.
 fn last_error(step: &'static str) -> Error {
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     failed(step, error.cast_unsigned())
+}
+
+/// An error if a step has just failed.
+fn succeeded(done: BOOL, step: &'static str) -> Result<()> {
+    if done == FALSE { Err(last_error(step)) } else { Ok(()) }
 }
 
 fn failed(step: &'static str, error: u32) -> Error {

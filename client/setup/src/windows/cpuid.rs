@@ -16,24 +16,20 @@ const INDEXED: &[u32] = &[0x0B, 0x1A, 0x1F, 0x23];
 pub fn processors() -> Vec<Leaves> {
     // SAFETY: takes no argument and only returns a number.
     let groups = unsafe { GetActiveProcessorGroupCount() };
-    let mut before = GROUP_AFFINITY::default();
-    let mut moved = false;
+    let mut before = None;
     let mut all = Vec::new();
     for group in 0..groups {
         // SAFETY: takes a number; a group that does not exist has no processors.
         let count = unsafe { GetActiveProcessorCount(group) };
         for number in 0..count.min(64) {
-            let mut old = GROUP_AFFINITY::default();
-            if move_to(group, 1 << number, &mut old) {
-                if !moved {
-                    (before, moved) = (old, true);
-                }
+            if let Some(moved_from) = move_to(group, 1 << number) {
+                before.get_or_insert(moved_from);
                 all.push(leaves());
             }
         }
     }
-    if moved {
-        move_to(before.Group, before.Mask, &mut GROUP_AFFINITY::default());
+    if let Some(before) = before {
+        move_to(before.Group, before.Mask);
     }
     if all.is_empty() {
         all.push(leaves());
@@ -42,14 +38,16 @@ pub fn processors() -> Vec<Leaves> {
     all
 }
 
-/// Restricts this thread to these processors of a group; returns whether that succeeded.
-fn move_to(group: u16, mask: usize, before: &mut GROUP_AFFINITY) -> bool {
+/// Restricts this thread to these processors of a group; returns those that it had before, or `None`
+/// if Windows refused.
+fn move_to(group: u16, mask: usize) -> Option<GROUP_AFFINITY> {
+    let mut before = GROUP_AFFINITY::default();
     let affinity = GROUP_AFFINITY { Mask: mask, Group: group, ..GROUP_AFFINITY::default() };
     // SAFETY: takes no argument; the pseudo handle needs no closing.
     let thread = unsafe { GetCurrentThread() };
     // SAFETY: the handle is this thread's; `affinity` is valid for reads, `before` for a write.
-    let done = unsafe { SetThreadGroupAffinity(thread, &raw const affinity, before) };
-    done != FALSE
+    let done = unsafe { SetThreadGroupAffinity(thread, &raw const affinity, &raw mut before) };
+    (done != FALSE).then_some(before)
 }
 
 /// The leaves of the processor that this runs on.

@@ -1,7 +1,7 @@
 //! The root-enumerated device nodes with halprof's hardware id: SetupAPI, NewDev and CfgMgr32.
 
 use super::library::Library;
-use super::{last_error, wide};
+use super::{last_error, succeeded, wide};
 use crate::install_error::InstallError;
 use crate::{Error, Result};
 use shared_types::device::HARDWARE_ID;
@@ -110,9 +110,7 @@ pub(super) fn create(class: &GUID) -> Result<()> {
             &raw mut data,
         )
     };
-    if created == FALSE {
-        return Err(last_error(STEP));
-    }
+    succeeded(created, STEP)?;
     let ids = wide::list_of_one(HARDWARE_ID);
     // SAFETY: the set is open, `data` is its element, and `ids` is valid for reads of the bytes
     // given.
@@ -125,16 +123,11 @@ pub(super) fn create(class: &GUID) -> Result<()> {
             size_of_val(ids.as_slice()) as u32,
         )
     };
-    if named == FALSE {
-        return Err(last_error(STEP));
-    }
+    succeeded(named, STEP)?;
     // SAFETY: the set is open and `data` is its element.
     let registered =
         unsafe { SetupDiCallClassInstaller(DIF_REGISTERDEVICE, set.0, &raw const data) };
-    if registered == FALSE {
-        return Err(last_error(STEP));
-    }
-    Ok(())
+    succeeded(registered, STEP)
 }
 
 pub(super) struct Node<'set> {
@@ -277,9 +270,7 @@ impl Node<'_> {
         let done = unsafe {
             uninstall(ptr::null_mut(), self.set.0, &raw const self.data, 0, &raw mut restart)
         };
-        if done == FALSE {
-            return Err(last_error("the device could not be removed"));
-        }
+        succeeded(done, "the device could not be removed")?;
         Ok(restart != FALSE)
     }
 }

@@ -1,7 +1,7 @@
 //! Downloads from symbol servers, by WinHTTP, which uses Windows' own proxies and certificates.
 
 use super::library::Library;
-use super::{last_error, wide};
+use super::{last_error, succeeded, wide};
 use crate::Result;
 use std::ffi::c_void;
 use std::fs::File;
@@ -21,35 +21,28 @@ const FOUND: u32 = 200;
 const ABSENT: [u32; 2] = [404, 410];
 
 type Hinternet = *mut c_void;
-type Open = unsafe extern "system" fn(PCWSTR, u32, PCWSTR, PCWSTR, u32) -> Hinternet;
-type CrackUrl = unsafe extern "system" fn(PCWSTR, u32, u32, *mut URL_COMPONENTS) -> BOOL;
-type Connect = unsafe extern "system" fn(Hinternet, PCWSTR, u16, u32) -> Hinternet;
-type OpenRequest = unsafe extern "system" fn(
-    Hinternet,
-    PCWSTR,
-    PCWSTR,
-    PCWSTR,
-    PCWSTR,
-    *const PCWSTR,
-    u32,
-) -> Hinternet;
-type SendRequest =
-    unsafe extern "system" fn(Hinternet, PCWSTR, u32, *const c_void, u32, u32, usize) -> BOOL;
-type ReceiveResponse = unsafe extern "system" fn(Hinternet, *mut c_void) -> BOOL;
-type QueryHeaders =
-    unsafe extern "system" fn(Hinternet, u32, PCWSTR, *mut c_void, *mut u32, *mut u32) -> BOOL;
-type ReadData = unsafe extern "system" fn(Hinternet, *mut c_void, u32, *mut u32) -> BOOL;
 type CloseHandle = unsafe extern "system" fn(Hinternet) -> BOOL;
 
+/// The functions of WinHTTP, with their types (winhttp.h).
 struct WinHttp {
-    open: Open,
-    crack_url: CrackUrl,
-    connect: Connect,
-    open_request: OpenRequest,
-    send_request: SendRequest,
-    receive_response: ReceiveResponse,
-    query_headers: QueryHeaders,
-    read_data: ReadData,
+    open: unsafe extern "system" fn(PCWSTR, u32, PCWSTR, PCWSTR, u32) -> Hinternet,
+    crack_url: unsafe extern "system" fn(PCWSTR, u32, u32, *mut URL_COMPONENTS) -> BOOL,
+    connect: unsafe extern "system" fn(Hinternet, PCWSTR, u16, u32) -> Hinternet,
+    open_request: unsafe extern "system" fn(
+        Hinternet,
+        PCWSTR,
+        PCWSTR,
+        PCWSTR,
+        PCWSTR,
+        *const PCWSTR,
+        u32,
+    ) -> Hinternet,
+    send_request:
+        unsafe extern "system" fn(Hinternet, PCWSTR, u32, *const c_void, u32, u32, usize) -> BOOL,
+    receive_response: unsafe extern "system" fn(Hinternet, *mut c_void) -> BOOL,
+    query_headers:
+        unsafe extern "system" fn(Hinternet, u32, PCWSTR, *mut c_void, *mut u32, *mut u32) -> BOOL,
+    read_data: unsafe extern "system" fn(Hinternet, *mut c_void, u32, *mut u32) -> BOOL,
     close_handle: CloseHandle,
 }
 
@@ -99,18 +92,18 @@ struct Reply {
 impl WinHttp {
     fn load() -> Result<Self> {
         let library = Library::load("winhttp.dll")?;
-        // SAFETY: these are the types of the functions (winhttp.h).
+        // SAFETY: the fields have the types of the functions.
         unsafe {
             Ok(Self {
-                open: library.function::<Open>(c"WinHttpOpen")?,
-                crack_url: library.function::<CrackUrl>(c"WinHttpCrackUrl")?,
-                connect: library.function::<Connect>(c"WinHttpConnect")?,
-                open_request: library.function::<OpenRequest>(c"WinHttpOpenRequest")?,
-                send_request: library.function::<SendRequest>(c"WinHttpSendRequest")?,
-                receive_response: library.function::<ReceiveResponse>(c"WinHttpReceiveResponse")?,
-                query_headers: library.function::<QueryHeaders>(c"WinHttpQueryHeaders")?,
-                read_data: library.function::<ReadData>(c"WinHttpReadData")?,
-                close_handle: library.function::<CloseHandle>(c"WinHttpCloseHandle")?,
+                open: library.function(c"WinHttpOpen")?,
+                crack_url: library.function(c"WinHttpCrackUrl")?,
+                connect: library.function(c"WinHttpConnect")?,
+                open_request: library.function(c"WinHttpOpenRequest")?,
+                send_request: library.function(c"WinHttpSendRequest")?,
+                receive_response: library.function(c"WinHttpReceiveResponse")?,
+                query_headers: library.function(c"WinHttpQueryHeaders")?,
+                read_data: library.function(c"WinHttpReadData")?,
+                close_handle: library.function(c"WinHttpCloseHandle")?,
             })
         }
     }
@@ -159,13 +152,10 @@ impl WinHttp {
         // SAFETY: the request is open; there are no headers and no data.
         let sent =
             unsafe { (self.send_request)(request.handle, ptr::null(), 0, ptr::null(), 0, 0, 0) };
-        if sent == FALSE {
-            return Err(last_error("the server could not be asked"));
-        }
+        succeeded(sent, "the server could not be asked")?;
         // SAFETY: the request has been sent; the second argument is reserved.
-        if unsafe { (self.receive_response)(request.handle, ptr::null_mut()) } == FALSE {
-            return Err(last_error("the server did not answer"));
-        }
+        let received = unsafe { (self.receive_response)(request.handle, ptr::null_mut()) };
+        succeeded(received, "the server did not answer")?;
         let (mut status, mut length) = (0u32, size_of::<u32>() as u32);
         // SAFETY: the headers have arrived; `status` is valid for writes of `length` bytes.
         let done = unsafe {
@@ -178,9 +168,7 @@ impl WinHttp {
                 ptr::null_mut(),
             )
         };
-        if done == FALSE {
-            return Err(last_error("the server's answer has no status"));
-        }
+        succeeded(done, "the server's answer has no status")?;
         Ok(Reply { request, _connection: connection, _session: session, status })
     }
 
@@ -194,9 +182,8 @@ impl WinHttp {
             ..URL_COMPONENTS::default()
         };
         // SAFETY: the text ends with a zero; `parts` holds its size and is valid for a write.
-        if unsafe { (self.crack_url)(text.as_ptr(), 0, 0, &raw mut parts) } == FALSE {
-            return Err(last_error("the server's URL is not valid"));
-        }
+        let cracked = unsafe { (self.crack_url)(text.as_ptr(), 0, 0, &raw mut parts) };
+        succeeded(cracked, "the server's URL is not valid")?;
         let part = |start: *mut u16, length: u32| -> Vec<u16> {
             // SAFETY: the part lies within `text`, which is still alive.
             let units = unsafe { std::slice::from_raw_parts(start, length as usize) };

@@ -1,7 +1,7 @@
 //! Driver packages: their INF files, their class, and the driver store.
 
 use super::library::Library;
-use super::{last_error, wide};
+use super::{last_error, succeeded, wide};
 use crate::Result;
 use crate::inf::serves;
 use shared_types::device::HARDWARE_ID;
@@ -33,9 +33,7 @@ pub(super) fn class_of(inf: &Path) -> Result<GUID> {
             ptr::null_mut(),
         )
     };
-    if done == FALSE {
-        return Err(last_error("the install file's class could not be read"));
-    }
+    succeeded(done, "the install file's class could not be read")?;
     Ok(class)
 }
 
@@ -59,9 +57,7 @@ pub(super) fn install(inf: &Path) -> Result<bool> {
             &raw mut restart,
         )
     };
-    if done == FALSE {
-        return Err(last_error("the driver package could not be installed"));
-    }
+    succeeded(done, "the driver package could not be installed")?;
     Ok(restart != FALSE)
 }
 
@@ -100,8 +96,5 @@ pub(super) fn remove(name: &str, in_use: bool) -> Result<()> {
     let flags = if in_use { SUOI_FORCEDELETE } else { 0 };
     // SAFETY: the name ends with a zero, and the reserved argument is null.
     let done = unsafe { SetupUninstallOEMInfW(name.as_ptr(), flags, ptr::null()) };
-    if done == FALSE {
-        return Err(last_error("the driver package could not be removed"));
-    }
-    Ok(())
+    succeeded(done, "the driver package could not be removed")
 }

@@ -8,7 +8,7 @@ use windows_sys::Win32::Security::{GetTokenInformation, TOKEN_ELEVATION, TokenEl
 const PROCESS_TOKEN: HANDLE = -4_isize as HANDLE;
 
 /// Whether the process has the rights of an administrator; `None` if Windows does not say.
-pub fn elevated() -> Option<bool> {
+pub(super) fn elevated() -> Option<bool> {
     let mut elevation = TOKEN_ELEVATION::default();
     let mut returned = 0;
     // SAFETY: the pseudo handle is always open, `elevation` is valid for writes of the length given,

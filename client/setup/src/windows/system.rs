@@ -36,7 +36,7 @@ pub fn facts() -> System {
 
 fn build() -> Option<(u32, u32)> {
     let build = text(VERSION, "CurrentBuild")?.parse().ok()?;
-    let revision = number(VERSION, "UBR").ok().unwrap_or(0);
+    let revision = number(VERSION, "UBR").unwrap_or(0);
     Some((build, revision))
 }
 
