@@ -18,7 +18,7 @@ pub mod system;
 mod volumes;
 mod wide;
 
-pub use running::{Loaded, Running};
+pub use running::{Loaded, Running, thread_of};
 
 use crate::install_error::InstallError;
 use crate::{Error, Result};

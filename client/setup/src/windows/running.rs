@@ -1,5 +1,5 @@
-//! What runs and what is loaded: toolhelp snapshots of processes and their modules, and the list of
-//! the kernel's drivers.
+//! What runs and what is loaded: toolhelp snapshots of processes, threads and modules, and the list
+//! of the kernel's drivers.
 
 use super::{volumes, wide};
 use crate::native::Volume;
@@ -16,7 +16,8 @@ use windows_sys::Win32::Foundation::{
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CREATE_TOOLHELP_SNAPSHOT_FLAGS, CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW,
     Module32NextW, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPMODULE,
-    TH32CS_SNAPMODULE32, TH32CS_SNAPPROCESS,
+    TH32CS_SNAPMODULE32, TH32CS_SNAPPROCESS, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First,
+    Thread32Next,
 };
 use windows_sys::Win32::System::ProcessStatus::{
     K32EnumDeviceDrivers, K32GetDeviceDriverFileNameW,
@@ -126,6 +127,15 @@ pub(super) fn processes() -> Option<Vec<(u32, String)>> {
     };
     let entries = entries(&snapshot, empty, Process32FirstW, Process32NextW);
     Some(entries.map(|entry| (entry.th32ProcessID, wide::text(&entry.szExeFile))).collect())
+}
+
+/// The identifier of a process's first thread; `None` if Windows lists none, whose error is the last.
+pub fn thread_of(process: u32) -> Option<u32> {
+    let snapshot = snapshot(TH32CS_SNAPTHREAD, 0)?;
+    let empty =
+        THREADENTRY32 { dwSize: size_of::<THREADENTRY32>() as u32, ..THREADENTRY32::default() };
+    let mut threads = entries(&snapshot, empty, Thread32First, Thread32Next);
+    threads.find(|thread| thread.th32OwnerProcessID == process).map(|thread| thread.th32ThreadID)
 }
 
 fn image(entry: &MODULEENTRY32W) -> Loaded {

@@ -8,12 +8,7 @@ use std::path::Path;
 use std::process::Child;
 use std::ptr;
 use std::time::Duration;
-use windows_sys::Win32::Foundation::{
-    FALSE, HANDLE, INVALID_HANDLE_VALUE, WAIT_FAILED, WAIT_TIMEOUT,
-};
-use windows_sys::Win32::System::Diagnostics::ToolHelp::{
-    CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
-};
+use windows_sys::Win32::Foundation::{FALSE, HANDLE, WAIT_FAILED, WAIT_TIMEOUT};
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT, JOB_OBJECT_LIMIT_BREAKAWAY_OK,
     JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS,
@@ -52,12 +47,8 @@ struct Members {
 impl Job {
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: neither security attributes nor a name are given.
-        let job = unsafe { CreateJobObjectW(ptr::null(), ptr::null()) };
-        if job.is_null() {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: CreateJobObjectW succeeded, so the handle is open and owned by nobody else.
-        let job = Self(unsafe { OwnedHandle::from_raw_handle(job) });
+        let job = owned(unsafe { CreateJobObjectW(ptr::null(), ptr::null()) });
+        let job = Self(job.ok_or_else(io::Error::last_os_error)?);
         job.limit(JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE)?;
         Ok(job)
     }
@@ -143,27 +134,11 @@ impl Job {
 
 /// The thread of a process that was started suspended; it has only one.
 pub(super) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
+    let thread = halprof_setup::windows::thread_of(process);
+    let thread = thread.ok_or_else(io::Error::last_os_error)?;
     // SAFETY: no pointer is passed.
-    let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
-    if snapshot == INVALID_HANDLE_VALUE {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: CreateToolhelp32Snapshot succeeded, so the handle is open and owned by nobody else.
-    let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
-    let mut entry =
-        THREADENTRY32 { dwSize: size_of::<THREADENTRY32>() as u32, ..THREADENTRY32::default() };
-    // SAFETY: the handle is open, and `entry` holds its length and is valid for writes.
-    let mut more = unsafe { Thread32First(snapshot.as_raw_handle(), &raw mut entry) };
-    while more != FALSE {
-        if entry.th32OwnerProcessID == process {
-            // SAFETY: no pointer is passed.
-            let thread = unsafe { OpenThread(THREAD_SUSPEND_RESUME, FALSE, entry.th32ThreadID) };
-            return owned(thread).ok_or_else(io::Error::last_os_error);
-        }
-        // SAFETY: as above.
-        more = unsafe { Thread32Next(snapshot.as_raw_handle(), &raw mut entry) };
-    }
-    Err(io::ErrorKind::NotFound.into())
+    let thread = unsafe { OpenThread(THREAD_SUSPEND_RESUME, FALSE, thread) };
+    owned(thread).ok_or_else(io::Error::last_os_error)
 }
 
 /// A timer that is exact to a fraction of a millisecond, if Windows has one.
