@@ -206,12 +206,12 @@ fn reason_name(number: u32) -> &'static str {
 
 /// Why the interface in use was chosen.
 fn explanation(machine: &Machine, boot: &ProcessorDescription) -> String {
-    let why = why(machine.reason, boot);
+    let chosen = why(machine.reason, boot);
     if machine.hal_interface == machine.interface {
-        return why;
+        return chosen;
     }
     let hal = interface_name(machine.hal_interface);
-    format!("{why} Windows' HAL would choose {hal}: {}", self::why(machine.hal_reason, boot))
+    format!("{chosen} Windows' HAL would choose {hal}: {}", why(machine.hal_reason, boot))
 }
 
 /// How overflows are noticed.

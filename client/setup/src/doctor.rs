@@ -13,7 +13,6 @@ mod trial;
 
 pub use machine::no_counters;
 pub use system::System;
-pub use tools::RunningTool;
 pub use tracing::Tracing;
 pub use trial::Trials;
 

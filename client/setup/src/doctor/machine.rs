@@ -2,7 +2,7 @@
 
 use super::holders::{self, WHO};
 use super::tools::candidates;
-use super::{Check, Facts};
+use super::{Check, Facts, System};
 use crate::describe::{Description, ProcessorDescription};
 use shared_types::request::machine::Machine;
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
@@ -175,13 +175,11 @@ fn held(facts: &Facts) -> Option<Vec<String>> {
 
 /// Which drivers may own what Windows refuses.
 fn possible_owners(facts: &Facts) -> String {
-    let names = facts
-        .system
-        .as_ref()
-        .and_then(|system| Some((system.services.as_deref()?, system.processes.as_deref()?)));
+    let running = facts.system.as_ref().and_then(System::tools).unwrap_or_default();
+    let candidates = candidates(&running);
     match held(facts).filter(|held| !held.is_empty()) {
-        Some(held) => format!("{}. {} {}", held.join("; "), WHO, candidates(names)),
-        None => format!("Windows does not say which. {}", candidates(names)),
+        Some(held) => format!("{}. {WHO} {candidates}", held.join("; ")),
+        None => format!("Windows does not say which. {candidates}"),
     }
 }
 

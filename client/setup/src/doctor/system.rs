@@ -1,6 +1,7 @@
 //! Checks of what Windows reports.
 
-use super::{Check, tools};
+use super::Check;
+use super::tools::{self, RunningTool};
 
 /// What Windows reports; `None` where it does not say.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,13 @@ pub struct System {
     pub processes: Option<Vec<String>>,
     /// How many modules are visible in this process, and in the kernel.
     pub modules: Option<(usize, usize)>,
+}
+
+impl System {
+    /// The running programs that use the counters, or may; `None` if Windows does not say what runs.
+    pub(super) fn tools(&self) -> Option<Vec<RunningTool>> {
+        Some(tools::running(self.services.as_deref()?, self.processes.as_deref()?))
+    }
 }
 
 /// CODEINTEGRITY_OPTION_TESTSIGN (winternl.h).
@@ -83,7 +91,7 @@ fn permission(system: &System, runs: bool) -> Check {
 /// else is in its way, Windows says when it is installed.
 fn signing(system: &System, runs: bool) -> Check {
     const BOOT: &str = "Turn off Secure Boot in the firmware setup (Hyper-V: with the machine off, run Set-VMFirmware -VMName NAME -EnableSecureBoot Off on the host). If BitLocker protects the disk, have its recovery key ready. Then";
-    const TESTING: &str = "run `bcdedit /set testsigning on` from an elevated prompt and restart.";
+    const TESTING: &str = "`bcdedit /set testsigning on` from an elevated prompt and restart.";
     let testing = system.code_integrity.map(|options| options & TEST_SIGNING != 0);
     let result = format!(
         "test signing {}, Secure Boot {}",
@@ -99,8 +107,8 @@ fn signing(system: &System, runs: bool) -> Check {
         return check.unknown(consequence, "`bcdedit` shows testsigning.");
     }
     let hint = match system.secure_boot {
-        Some(false) => TESTING.replacen('r', "R", 1),
-        Some(true) | None => format!("{BOOT} {TESTING}"),
+        Some(false) => format!("Run {TESTING}"),
+        Some(true) | None => format!("{BOOT} run {TESTING}"),
     };
     check.warning(consequence, hint)
 }
@@ -115,17 +123,16 @@ const fn on_or_off(setting: Option<bool>) -> &'static str {
 
 fn others(system: &System) -> Check {
     let check = |result: String| Check::new("other-tools", result);
-    let (Some(services), Some(processes)) = (&system.services, &system.processes) else {
+    let Some(running) = system.tools() else {
         return check("unknown".to_owned()).unknown(
             "Another profiler may own or change the counters.",
             "Look for other profilers in Task Manager.",
         );
     };
-    let running = tools::running(services, processes);
     if running.is_empty() {
         return check("none known".to_owned());
     }
-    let tools: Vec<String> = running.iter().map(tools::RunningTool::text).collect();
+    let tools: Vec<String> = running.iter().map(RunningTool::text).collect();
     let hints: Vec<String> =
         running.iter().map(|one| format!("{}: {}", one.tool, one.hint)).collect();
     check(tools.join(", ")).warning(

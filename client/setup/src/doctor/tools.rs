@@ -24,14 +24,12 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 });
 
 /// A running tool, and how it was recognised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunningTool {
-    /// The tool.
-    pub tool: &'static str,
+pub(super) struct RunningTool {
+    pub(super) tool: &'static str,
     /// Its running services and programs.
-    pub seen: BTreeSet<String>,
+    seen: BTreeSet<String>,
     /// How to end it.
-    pub hint: &'static str,
+    pub(super) hint: &'static str,
 }
 
 /// The tools among these running services and programs.
@@ -74,14 +72,10 @@ impl RunningTool {
     }
 }
 
-/// Who may own the counters, in a sentence.
-pub(super) fn candidates(names: Option<(&[String], &[String])>) -> String {
-    let found: Vec<String> = names
-        .map(|(services, programs)| running(services, programs))
-        .unwrap_or_default()
-        .iter()
-        .map(|running| format!("{}: {}", running.text(), running.hint))
-        .collect();
+/// Who may own the counters, in a sentence: the tools that run or, if none is known to, all.
+pub(super) fn candidates(running: &[RunningTool]) -> String {
+    let found: Vec<String> =
+        running.iter().map(|one| format!("{}: {}", one.text(), one.hint)).collect();
     if !found.is_empty() {
         return format!("Candidates running here: {}.", found.join("; "));
     }
@@ -131,11 +125,9 @@ mod tests {
 
     #[test]
     fn candidates_are_those_that_run_or_else_all() {
-        let here = candidates(Some((&list(&["vtss"]), &[])));
+        let here = candidates(&running(&list(&["vtss"]), &[]));
         assert!(here.contains("running here: Intel VTune Profiler (SEP) (vtss)"), "{here}");
-        for names in [None, Some((&[][..], &[][..]))] {
-            let all = candidates(names);
-            assert!(all.contains("Intel PCM") && all.contains("none of them was found"), "{all}");
-        }
+        let all = candidates(&[]);
+        assert!(all.contains("Intel PCM") && all.contains("none of them was found"), "{all}");
     }
 }
