@@ -6,7 +6,6 @@ use crate::select::event_set::{EventSet, choose};
 use halprof_measure::Refusal;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{EventSpec, format_processors};
-use shared_types::request::machine::Processor;
 use shared_types::{ErrorCode, ProfileSource};
 use std::collections::BTreeSet;
 
@@ -51,65 +50,63 @@ impl EventSet {
     }
 
     fn explain_refusal(&self, refusal: Refusal) -> Error {
-        let code = refusal.code;
         let raw =
             if refusal.subject == ProfileSource::RAW.0 { self.raw_culprits() } else { vec![] };
-        let named = halprof_measure::Error::Refused(refusal).about(|id| {
+        let event = match raw.as_slice() {
+            [] => self.events.iter().find(|one| one.common().source == refusal.subject),
+            [name] => self.events.iter().find(|one| one.label == *name),
+            _ => None,
+        };
+        if let Some(error) = event.and_then(|event| self.counted_elsewhere(event, refusal.code)) {
+            return error;
+        }
+        let name_of = |id| {
             let source = self.catalog().sources.iter().find(|source| source.id == id);
             match raw.as_slice() {
                 [] => source.map(|source| source.name.to_owned()),
                 [name] => Some((*name).to_owned()),
                 several => Some(format!("one of {}", several.join(", "))),
             }
-        });
-        let halprof_measure::Error::Refused(refusal) = named else {
-            return named.into();
         };
-        let event = match raw.as_slice() {
-            [] => self.events.iter().find(|one| one.common().source == refusal.subject),
-            [name] => self.events.iter().find(|one| one.label == *name),
-            _ => None,
+        halprof_measure::Error::Refused(refusal).about(name_of).into()
+    }
+
+    /// The error for an event that does not fit or is not supported, if some of the measured
+    /// processors cannot count it and others of the machine can.
+    fn counted_elsewhere(&self, event: &EventSpec, code: ErrorCode) -> Option<Error> {
+        let able = self.processors().iter().filter(|one| self.counts_on(event, one));
+        let unable = self.selected().filter(|one| !self.counts_on(event, one));
+        let able = format_processors(able.map(|one| one.index));
+        let unable = format_processors(unable.map(|one| one.index));
+        let hint = match code {
+            _ if able.is_empty() || unable.is_empty() => return None,
+            ErrorCode::DoesNotFit => {
+                format!(
+                    "Measure where it can be counted, `-C {able}`, or take it out of the group."
+                )
+            }
+            ErrorCode::SourceNotSupported => {
+                format!("Measure where it can be counted: `-C {able}`.")
+            }
+            _ => return None,
         };
-        let processors = event.map(|event| (event, self.countable_where(event)));
-        let is_of_source = matches!(code, ErrorCode::DoesNotFit | ErrorCode::SourceNotSupported);
-        let Some((event, (able, unable))) = processors
-            .filter(|(_, (able, unable))| is_of_source && !able.is_empty() && !unable.is_empty())
-        else {
-            return refusal.into();
-        };
-        let hint = if code == ErrorCode::DoesNotFit {
-            format!("Measure where it can be counted, `-C {able}`, or take it out of the group.")
-        } else {
-            format!("Measure where it can be counted: `-C {able}`.")
-        };
-        Error::Explained {
+        Some(Error::Explained {
             code: code.code(),
             message: format!("{}: processors {unable} cannot count it; {able} can", event.label),
             hint,
-        }
-    }
-
-    /// Which processors can count an event, and which of the measured ones cannot.
-    fn countable_where(&self, event: &EventSpec) -> (String, String) {
-        let index = |one: &Processor| one.index;
-        let able = self.processors().iter().filter(|one| self.counts_on(event, one));
-        let unable = self.selected().filter(|one| !self.counts_on(event, one));
-        (format_processors(able.map(index)), format_processors(unable.map(index)))
+        })
     }
 
     /// The raw selects that a refusal may mean, each name once: those that no measured processor
     /// counts, if there are any.
     fn raw_culprits(&self) -> Vec<&str> {
-        let is_raw = |event: &&EventSpec| event.common().source == ProfileSource::RAW.0;
         let is_counted = |event: &EventSpec| self.selected().any(|one| self.counts_on(event, one));
-        let raw: Vec<&EventSpec> = self.events.iter().filter(is_raw).collect();
-        let uncounted = raw.iter().filter(|event| !is_counted(event));
-        let uncounted: BTreeSet<&str> = uncounted.map(|event| event.label.as_str()).collect();
-        if uncounted.is_empty() {
-            let all: BTreeSet<&str> = raw.iter().map(|event| event.label.as_str()).collect();
-            return all.into_iter().collect();
-        }
-        uncounted.into_iter().collect()
+        let raw = self.events.iter().filter(|one| one.common().source == ProfileSource::RAW.0);
+        let (counted, uncounted): (Vec<&EventSpec>, Vec<&EventSpec>) =
+            raw.partition(|event| is_counted(event));
+        let culprits = if uncounted.is_empty() { counted } else { uncounted };
+        let labels: BTreeSet<&str> = culprits.iter().map(|event| event.label.as_str()).collect();
+        labels.into_iter().collect()
     }
 }
 
