@@ -329,7 +329,8 @@ fn record(
         if recorder.has_ended() {
             break;
         }
-        recorder.pass(&mut ctx.connection, indexes, runner, &progress)?;
+        let (session, _) = configured(&mut ctx.connection, event_set, indexes, true)?;
+        recorder.sample(session, indexes, runner, &progress)?;
     }
     let finished = recorder.finish()?;
     progress.finish_and_clear();

@@ -32,7 +32,7 @@ pub(crate) enum Pace {
 
 /// The time of a modelled machine.
 pub(crate) struct ModelledClock {
-    model: Model,
+    pub(crate) model: Model,
     pub(crate) work: ModelledWork,
     pace: Pace,
     began: Instant,
@@ -77,10 +77,6 @@ fn since(began: Instant) -> u64 {
 }
 
 impl ModelledClock {
-    pub(crate) const fn model(&self) -> &Model {
-        &self.model
-    }
-
     /// How long the machine has run.
     fn ran_ns(&self) -> u64 {
         self.done_ns.saturating_add(self.model.elapsed_ns())

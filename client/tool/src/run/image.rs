@@ -27,16 +27,15 @@ impl<'a> Keys<'a> {
         let mut keys = Self::default();
         let mut rest = Vec::new();
         for item in text.split(',') {
-            let value_of = match item.trim().split_once('=') {
-                Some(("image", value)) => Some((&mut keys.image, value)),
-                Some(("function", value)) => Some((&mut keys.function, value)),
-                _ => None,
+            let before = match item.trim().split_once('=') {
+                Some(("image", value)) => keys.image.replace(value),
+                Some(("function", value)) => keys.function.replace(value),
+                _ => {
+                    rest.push(item);
+                    None
+                }
             };
-            let Some((key, value)) = value_of else {
-                rest.push(item);
-                continue;
-            };
-            if key.replace(value).is_some() {
+            if before.is_some() {
                 return Err(twice(item));
             }
         }

@@ -3,7 +3,7 @@
 #[cfg(unix)]
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Once};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// How long after a program halprof may learn of the same Ctrl-C.
@@ -11,22 +11,24 @@ const AFTER: Duration = Duration::from_millis(250);
 /// The exit status after a second Ctrl-C.
 const ENDED_BY_INTERRUPT: i32 = 130;
 
-static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
+    let interrupted = Arc::default();
+    // If no handler can be installed, Ctrl-C ends the process, and closing its handle ends the
+    // session.
+    let _ = handle_interrupts(&interrupted);
+    interrupted
+});
 
 /// Makes Ctrl-C end the measurement and not the process: what was counted so far is printed. A
 /// second Ctrl-C ends the process at once.
 pub(crate) fn watch_for_interrupt() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // If no handler can be installed, Ctrl-C ends the process, and closing its handle ends the
-        // session.
-        let _ = handle_interrupts(&INTERRUPTED);
-    });
+    LazyLock::force(&INTERRUPTED);
 }
 
 #[cfg(windows)]
-fn handle_interrupts(interrupted: &'static AtomicBool) -> Result<(), ctrlc::Error> {
-    ctrlc::set_handler(|| {
+fn handle_interrupts(interrupted: &Arc<AtomicBool>) -> Result<(), ctrlc::Error> {
+    let interrupted = Arc::clone(interrupted);
+    ctrlc::set_handler(move || {
         if interrupted.swap(true, Ordering::Relaxed) {
             // A session of Windows' own tracing would go on.
             halprof_measure::tracing::end_running();

@@ -205,20 +205,7 @@ impl Recorder<'_, Background> {
         Ok(())
     }
 
-    /// Samples one pass in a session of its own: these sources of the event set, for one complete
-    /// run.
-    pub(crate) fn pass(
-        &mut self,
-        connection: &mut Connection<Backend>,
-        indexes: &[usize],
-        runner: &mut Runner,
-        progress: &ProgressBar,
-    ) -> Result<()> {
-        let (session, _) = configured(connection, self.event_set, indexes, true)?;
-        self.sample(session, indexes, runner, progress)
-    }
-
-    /// Samples one pass in a session that is [`configured`] for it.
+    /// Samples one pass, for one complete run, in a session that is [`configured`] for it.
     pub(crate) fn sample(
         &mut self,
         mut session: Session<'_, Backend>,

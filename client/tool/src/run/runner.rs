@@ -159,12 +159,7 @@ impl Runner {
         watch_for_interrupt();
         Self {
             clock: Clock::real(),
-            launch: Launch {
-                command: command.to_vec(),
-                output_to_error,
-                pin: None,
-                environment: Vec::new(),
-            },
+            launch: Launch { command: command.to_vec(), output_to_error, ..Launch::default() },
             program: None,
             limit_ns: None,
             kill_children: false,
@@ -184,7 +179,7 @@ impl Runner {
     /// The processes and modules of the machine.
     pub(crate) fn system(&self) -> Box<dyn System> {
         match &self.clock {
-            Clock::Modelled(clock) => system::modelled(&clock.work, &clock.model().modules()),
+            Clock::Modelled(clock) => system::modelled(&clock.work, &clock.model.modules()),
             Clock::Real { .. } => system::windows(),
         }
     }
@@ -192,7 +187,7 @@ impl Runner {
     /// What reports its processes and images as they come and go.
     pub(crate) fn process_source(&self) -> Option<Box<dyn ProcessSource>> {
         match &self.clock {
-            Clock::Modelled(clock) => Some(Box::new(clock.model().clone())),
+            Clock::Modelled(clock) => Some(Box::new(clock.model.clone())),
             Clock::Real { .. } => system::windows_processes(),
         }
     }

@@ -86,15 +86,12 @@ fn period(event: &EventSpec, interval: &UsedInterval) -> Period {
     }
 }
 
-/// Remarks on periods of sources that are counted without sampling. That of time is its tick.
-pub(crate) fn unused(periods: &[Period]) -> Vec<String> {
+/// A remark on periods of sources that are counted without sampling. That of time is its tick.
+pub(crate) fn unused(periods: &[Period]) -> Option<String> {
     let unused = periods.iter().filter(|period| !period.time);
     let names: Vec<&str> = unused.map(|period| period.source.as_str()).collect();
-    if names.is_empty() {
-        return Vec::new();
-    }
-    let names = names.join(", ");
-    vec![format!("nothing is sampled, so that a period has no effect: {names}")]
+    let names = (!names.is_empty()).then(|| names.join(", "))?;
+    Some(format!("nothing is sampled, so that a period has no effect: {names}"))
 }
 
 /// Notes on periods outside the limits of their sources.
