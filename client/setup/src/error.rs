@@ -12,8 +12,8 @@ pub enum Error {
     /// There is no halprof device.
     #[error("the driver is not installed")]
     NotInstalled,
-    /// The driver runs on Windows only.
-    #[error("the driver runs on Windows only")]
+    /// This is not Windows.
+    #[error("this is for Windows: the driver runs nowhere else")]
     WindowsOnly,
     /// Windows runs on an Arm processor.
     #[error("this Windows runs on an Arm processor, and halprof.sys is for x64")]

@@ -40,19 +40,20 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl From<halprof_setup::Error> for Error {
     fn from(error: halprof_setup::Error) -> Self {
         use halprof_setup::Error as Setup;
+        let message = error.to_string();
         match error {
             Setup::Install(error) => Self::Installation(error),
             Setup::Measure(error) => Self::Measure(error),
             Setup::NotInstalled => Self::no_driver(
-                "the driver is not installed",
+                message,
                 "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`.",
             ),
             Setup::Arm => Self::unavailable(
-                error.to_string(),
+                message,
                 "Use WindowsPerf, which is for Windows on Arm; halprof measures on models here: `--machine NAME`.",
             ),
             Setup::WindowsOnly => Self::unavailable(
-                "this is for Windows: the driver runs nowhere else",
+                message,
                 "Measure on a model here: `--machine NAME`, see `halprof machines`.",
             ),
         }
