@@ -74,10 +74,6 @@ struct Object<T> {
     result: T,
 }
 
-fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String> {
-    write(object).map(|text| text + "\n").map_err(Error::internal)
-}
-
 /// An error, in place of a result.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ErrorResult {
@@ -144,14 +140,12 @@ impl Output {
         result: impl Serialize,
     ) -> Result<String> {
         let (schema, backend) = (format!("halprof/{command}/2"), self.backend.get());
-        self.in_form(&Object { schema, modelled, backend, result })
-    }
-
-    fn in_form(&self, object: &impl Serialize) -> Result<String> {
-        match self.form {
-            Form::JsonLines => written(object, serde_json::to_string),
-            _ => written(object, serde_json::to_string_pretty),
-        }
+        let object = Object { schema, modelled, backend, result };
+        let text = match self.form {
+            Form::JsonLines => serde_json::to_string(&object),
+            _ => serde_json::to_string_pretty(&object),
+        };
+        Ok(text.map_err(Error::internal)? + "\n")
     }
 
     /// Prints a result: as JSON, or as `text` formats it.

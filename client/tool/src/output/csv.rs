@@ -1,9 +1,10 @@
 //! Tables as comma-separated values.
 //!
 //! The columns are those of the rows' type, whatever is in the rows and however many there are: a
-//! script may rely on them. They have the names of the fields in JSON: those of a field's own fields
-//! behind a point. Elements of a list have spaces between them, and a list of objects is a list for
-//! each of their fields. The last column says whether the machine is modelled.
+//! script may rely on them. They have the names of the fields in JSON, and an object's own fields
+//! follow its name and a point, as in `interval.min`. Elements of a list have spaces between them,
+//! and a list of objects is a list for each of their fields. The last column says whether the
+//! machine is modelled.
 
 use crate::output::error::{Error, Result};
 use crate::output::schema::schema_of;

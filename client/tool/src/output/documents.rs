@@ -74,7 +74,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Of an error before a machine has answered nobody knows whether it is modelled.
+/// Before a machine has answered, nobody knows whether it is modelled.
 const ERROR: &str = "error";
 
 /// The fields that every object has.
@@ -87,7 +87,7 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     let mut properties = json!({
         "schema": {"const": format!("halprof/{name}/2")},
         "modelled": {"type": if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") }},
-        // Of what was measured, and not of what is read from a file.
+        // What is read from a file has none.
         "backend": {"enum": ["driver", "etw", "model"]},
     });
     if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))

@@ -66,22 +66,17 @@ impl Code {
     pub(crate) fn explained() -> impl Iterator<Item = &'static Self> {
         CODES.iter().filter(|code| !code.is_for_clients())
     }
-}
 
-impl Code {
     /// The row of a code that the tool itself uses; each of them has one.
-    #[must_use]
     pub(crate) fn of(code: &str) -> &'static Self {
         Self::find(code).unwrap_or(&CODES[0])
     }
 
-    #[must_use]
     pub(crate) fn find(code: &str) -> Option<&'static Self> {
         CODES.iter().find(|row| row.name == code)
     }
 
     /// What to do: the hint shown with the error, and more.
-    #[must_use]
     pub(crate) fn what_to_do(&self) -> String {
         format!("{} {}", self.hint, self.more).trim().to_owned()
     }

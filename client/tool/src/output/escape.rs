@@ -74,15 +74,9 @@ fn escaped(text: &str, colour: impl Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
-        let length = match colour(rest) {
-            Some(length) => length,
-            None => character.len_utf8(),
-        };
-        let (part, after) = rest.split_at(length);
-        if length > 1 && character == '\u{1b}'
-            || matches!(character, '\n' | '\t')
-            || !is_hidden(character)
-        {
+        let colour = colour(rest);
+        let (part, after) = rest.split_at(colour.unwrap_or(character.len_utf8()));
+        if colour.is_some() || matches!(character, '\n' | '\t') || !is_hidden(character) {
             out.push_str(part);
         } else {
             let _ = escape(&mut out, character);
