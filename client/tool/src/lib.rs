@@ -21,6 +21,7 @@ pub mod target;
 use crate::output::error::{Error, Result};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cli::args::{Arguments, Commands};
+use cli::help;
 use command::{
     annotate, check, completions, convert, doctor, explain, export, info, installation, list,
     machines, rdpmc, record, registers, report, script, simulate, stat, timeline, top,
@@ -68,8 +69,8 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         Ok(arguments) => arguments,
         Err(error) => return before_parsing(&given).fail(&error),
     };
-    if let Some(text) = help_of_topic(&arguments) {
-        let printed = Output::text().print(&format!("{text}\n"));
+    if arguments.iter().skip(1).eq(["help", "workload"]) {
+        let printed = Output::text().print(&format!("{}\n", help::WORKLOAD));
         return printed.map_or_else(|error| Output::text().fail(&error), |()| 0);
     }
     let parsed = match Arguments::parse_from(&arguments) {
@@ -109,13 +110,6 @@ fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
 fn unreadable(file: &str, error: &io::Error) -> Error {
     let why = format!("{error}; for the argument `@{file}` write `@@{file}`");
     halprof_measure::Error::reading(file, io::Error::new(error.kind(), why)).into()
-}
-
-/// What `halprof help TOPIC` asks for, where the topic is no command.
-fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
-    let requests = |topic: &str| arguments.iter().skip(1).eq(["help", topic]);
-    let mut topics = cli::help::TOPICS.into_iter();
-    topics.find_map(|(topic, text)| requests(topic).then_some(text))
 }
 
 fn output(arguments: &Arguments) -> Output {
@@ -201,23 +195,20 @@ fn instead(error: &clap::Error) -> Option<String> {
 /// where whole processors are measured.
 fn habit(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     const TAKE_A_PROGRAM: [&str; 4] = ["stat", "record", "timeline", "rdpmc"];
-    let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
-    let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument));
-    let unknown = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(name)) => name.clone(),
-        _ => String::new(),
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return None;
     };
-    match command {
-        _ if ["-p", "--pid", "--process"].contains(&unknown.as_str()) => {
-            let advice = "processors are measured, with all that runs on them: `halprof record`, then \
-                          `halprof report --pid PID`, or `halprof stat --by process --pid PID`";
-            Some(advice.to_owned())
-        }
-        Some(command) if !unknown.starts_with('-') => {
-            Some(format!("put `--` before the program: halprof {command} -- {unknown}"))
-        }
-        _ => None,
+    if ["-p", "--pid", "--process"].contains(&unknown.as_str()) {
+        let advice = "processors are measured, with all that runs on them: `halprof record`, then \
+                      `halprof report --pid PID`, or `halprof stat --by process --pid PID`";
+        return Some(advice.to_owned());
     }
+    if unknown.starts_with('-') {
+        return None;
+    }
+    let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
+    let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument))?;
+    Some(format!("put `--` before the program: halprof {command} -- {unknown}"))
 }
 
 /// What clap says is wrong, without the usage that it adds.

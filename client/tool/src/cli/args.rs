@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
     pub(crate) quiet: bool,
     /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
     /// terminal's width, and 0 where output goes to a file or a pipe
-    #[arg(long, value_name = "COLUMNS", global = true, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    #[arg(long, value_name = "COLUMNS", global = true, allow_negative_numbers = true, value_parser = whole)]
     pub(crate) width: Option<usize>,
     #[command(subcommand)]
     pub(crate) command: Commands,
@@ -170,13 +170,6 @@ fn rarely_needed_last(mut command: Command) -> Command {
         }
     }
     command
-}
-
-impl Stat {
-    /// The file for the results; `None` is standard output, as are `-` and no option.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|path| path.as_os_str() != "-")
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -466,6 +459,13 @@ pub(crate) struct Stat {
     pub(crate) jsonl: bool,
 }
 
+impl Stat {
+    /// The file for the results; `None` is standard output, as are `-` and no option.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| path.as_os_str() != "-")
+    }
+}
+
 /// The options that say what to measure, which has been done where a trace is counted by.
 const MEASURING: [&str; 13] = [
     "approximate",
@@ -552,7 +552,7 @@ pub(crate) struct Report {
     pub(crate) sort: Sorting,
     /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
     /// without `--by`]
-    #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     pub(crate) rows: Option<usize>,
     /// Print names in full, however wide that makes the table
     #[arg(long, short, help_heading = OUTPUT)]
@@ -651,7 +651,7 @@ pub(crate) struct Timeline {
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, help_heading = WHAT)]
     pub(crate) time: Option<String>,
     /// Marks to print one by one, 0 for all [default: 20, with `--csv` all]
-    #[arg(long, value_name = "N", help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    #[arg(long, value_name = "N", help_heading = OUTPUT, allow_negative_numbers = true, value_parser = whole)]
     pub(crate) rows: Option<usize>,
     /// The file to write when a program is run, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.marks", conflicts_with = "file", help_heading = OUTPUT)]
@@ -923,8 +923,10 @@ fn formats() -> impl TypedValueParser<Value = Exported> {
     })
 }
 
-/// All whole numbers.
-const ANY: RangeInclusive<u64> = 0..=u64::MAX;
+/// Any whole number.
+fn whole(text: &str) -> Result<usize, String> {
+    number(text, 0..=u64::MAX)
+}
 
 /// A whole number within bounds.
 fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, String> {

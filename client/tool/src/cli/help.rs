@@ -52,8 +52,8 @@ Workloads (modelled machines only):
     };
 }
 
-/// What `halprof help TOPIC` prints if the topic is not a command.
-pub(crate) const TOPICS: [(&str, &str); 1] = [("workload", workload!())];
+/// What `halprof help workload` prints.
+pub(crate) const WORKLOAD: &str = workload!();
 
 pub(crate) const STAT: &str = concat!(
     "\
