@@ -85,22 +85,15 @@ impl EventSet {
             Some(list) => processors_of(&selection::parse_processors(&list)?, &processors)?,
             None => Vec::new(),
         };
-        let mut event_set = Self {
-            events: Vec::new(),
-            setup: Setup {
-                processors: requested,
-                approximate: options.approximate,
-                ..Setup::default()
-            },
-            catalog: ctx.catalog(options.approximate)?,
-            processors,
-        };
-        event_set.catalog = event_set.catalog.clone().measuring(event_set.selected());
+        let catalog = ctx.catalog(options.approximate)?;
+        let mut catalog = catalog.measuring(selected(&requested, &processors));
         if let Some(path) = &options.event_file {
-            event_set.catalog = event_set.catalog.with_event_file(path)?;
+            catalog = catalog.with_event_file(path)?;
         }
-        event_set.events = event_set.catalog.resolve(&items)?;
-        Ok(event_set)
+        let events = catalog.resolve(&items)?;
+        let approximate = options.approximate;
+        let setup = Setup { processors: requested, approximate, ..Setup::default() };
+        Ok(Self { events, setup, catalog, processors })
     }
 
     fn count_by_default(&mut self, connection: &mut Connection<Backend>) -> Result<()> {
@@ -389,10 +382,7 @@ impl EventSet {
 
     /// The processors that are measured.
     pub(crate) fn selected(&self) -> impl Iterator<Item = &Processor> {
-        let requested = &self.setup.processors;
-        self.processors
-            .iter()
-            .filter(move |processor| requested.is_empty() || requested.contains(&processor.index))
+        selected(&self.setup.processors, &self.processors)
     }
 
     /// Every processor of the machine.
@@ -474,6 +464,11 @@ pub(crate) fn choose(name: &str, catalog: &Catalog) -> Result<Vec<EventSpec>> {
         event.requested = None;
     }
     Ok(events)
+}
+
+/// The requested processors of all; without a request, all.
+fn selected<'a>(requested: &'a [u32], all: &'a [Processor]) -> impl Iterator<Item = &'a Processor> {
+    all.iter().filter(move |one| requested.is_empty() || requested.contains(&one.index))
 }
 
 /// The named processors, if all of them exist.
