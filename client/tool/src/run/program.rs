@@ -105,10 +105,10 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program that waits for [`Program::resume`].
-    pub(crate) fn suspended(launch: &Launch) -> Result<Self> {
+    /// Starts a program that waits for [`Program::resume`]; `None` without a command.
+    pub(crate) fn suspended(launch: &Launch) -> Result<Option<Self>> {
         let Some((name, arguments)) = launch.command.split_first() else {
-            return Err(Error::usage("no program to run", "Name one behind `--`."));
+            return Ok(None);
         };
         let mut command = Command::new(name);
         command.args(arguments);
@@ -116,7 +116,7 @@ impl Program {
         if launch.output_to_error {
             command.stdout(Stdio::from(io::stderr()));
         }
-        Self::started(name, command, launch)
+        Self::started(name, command, launch).map(Some)
     }
 
     #[cfg(windows)]

@@ -224,9 +224,7 @@ impl Runner {
     /// Prepares a program so far that only its first instruction is still to come when measuring
     /// begins.
     pub(crate) fn prepare(&mut self) -> Result<()> {
-        if self.runs_program() {
-            self.program = Some(Program::suspended(&self.launch)?);
-        }
+        self.program = Program::suspended(&self.launch)?;
         Ok(())
     }
 
