@@ -73,9 +73,9 @@ impl RunningTool {
 }
 
 /// Who may own the counters, in a sentence: the tools that run or, if none is known to, all.
-pub(super) fn candidates(running: &[RunningTool]) -> String {
+pub(super) fn candidates(tools: &[RunningTool]) -> String {
     let found: Vec<String> =
-        running.iter().map(|one| format!("{}: {}", one.text(), one.hint)).collect();
+        tools.iter().map(|one| format!("{}: {}", one.text(), one.hint)).collect();
     if !found.is_empty() {
         return format!("Candidates running here: {}.", found.join("; "));
     }

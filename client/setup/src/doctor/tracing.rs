@@ -8,7 +8,7 @@ use halprof_measure::tracing::{Holders, ProfileSource, Tracing as Backend};
 /// What Windows' own tracing says.
 #[derive(Clone, Debug)]
 pub struct Tracing {
-    /// Whether measuring goes by it.
+    /// Whether it is what measures.
     pub measures: bool,
     /// The sources that it lists.
     pub sources: Result<Vec<ProfileSource>, Failure>,
@@ -31,7 +31,7 @@ impl Tracing {
     }
 }
 
-/// That nobody has run it, which weighs more than any check.
+/// What a reader must know before any result of it.
 const UNRUN: &str = "halprof's use of it has not yet run on a real Windows";
 
 pub(super) fn check(tracing: &Tracing, described: Option<&Description>) -> Check {

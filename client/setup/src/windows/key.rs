@@ -1,5 +1,5 @@
-//! The key that seals recordings, in the registry: where no other user can read it, nor prepare a
-//! place for it as in the folders that are common to all.
+//! The key that seals recordings, in the registry: there nobody else can read it, or put a key where
+//! it will be, as one could in a folder that all users may write to.
 
 use super::wide;
 use std::ptr;
@@ -15,7 +15,7 @@ use windows_sys::Win32::System::Registry::{
 };
 
 const BYTES: usize = 32;
-const PLACE: &str = r"SOFTWARE\halprof";
+const PATH: &str = r"SOFTWARE\halprof";
 const NAME: &str = "RecordingKey";
 /// All access for SYSTEM and administrators, and nothing inherited.
 const ADMINISTRATORS: &str = "D:P(A;;KA;;;SY)(A;;KA;;;BA)";
@@ -66,7 +66,7 @@ struct OpenKey(HKEY);
 impl OpenKey {
     /// Creates it with this access if it does not exist.
     fn open(below: HKEY, access: Option<&Descriptor>) -> Option<Self> {
-        let path = wide::terminated(PLACE);
+        let path = wide::terminated(PATH);
         let attributes = SECURITY_ATTRIBUTES {
             nLength: size_of::<SECURITY_ATTRIBUTES>() as u32,
             lpSecurityDescriptor: access.map_or(ptr::null_mut(), |access| access.0),

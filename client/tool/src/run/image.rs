@@ -1,8 +1,8 @@
 //! `image=FILE` in a workload: a modelled machine that runs the code of a real file.
 //!
 //! The model does not execute it. It retires instructions at the addresses of the file's
-//! instructions, so that samples have functions and lines that really exist, and its branches go a
-//! way that the code allows.
+//! instructions, so that samples have functions and lines that really exist, and its branches follow
+//! a path that the code allows.
 
 use crate::output::error::{Error, Result};
 use halprof_profile::aggregate::filter::Pattern;
@@ -69,8 +69,8 @@ impl<'a> Keys<'a> {
         let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
         let functions = self.functions(&executable)?;
         workload.run_from(executable.instructions(&functions).map_err(bad)?);
-        let way = executable.code_path(&functions).map_err(bad)?;
-        workload.follow(way.into_iter().map(passed).collect());
+        let path = executable.code_path(&functions).map_err(bad)?;
+        workload.follow(path.into_iter().map(passed).collect());
         Ok(Some(executable.module().clone()))
     }
 

@@ -37,7 +37,7 @@ fn handle_interrupts(interrupted: &Arc<AtomicBool>) -> Result<(), ctrlc::Error> 
     })
 }
 
-/// The handler itself sets the flag: a thread that is told by the handler could run after the end of
+/// The handler itself sets the flag: a thread that the handler wakes could run after the end of
 /// a program that the same Ctrl-C has ended, and the measurement would not say that it was
 /// interrupted.
 #[cfg(unix)]

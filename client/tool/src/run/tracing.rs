@@ -72,7 +72,7 @@ fn run(
 }
 
 impl Traced {
-    /// Why the session ended before it was told to.
+    /// Why the session ended before it was stopped.
     pub(crate) fn ended_early(&self) -> Option<String> {
         match self.state.ended? {
             TraceEnd::Full(bytes) => Some(format!(
@@ -86,7 +86,7 @@ impl Traced {
         }
     }
 
-    /// What makes the result less than what happened.
+    /// What is missing from the result, and why.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::from_iter(self.ended_early());
         let TraceState { events_lost, buffers_lost, .. } = self.state;
