@@ -78,28 +78,28 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
 const ERROR: &str = "error";
 
 /// The fields that every object has.
-const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
+const COMMON: [&str; 2] = ["schema", "modelled"];
 
 /// The schema of a body as it is printed: its own fields after those that every object has.
 fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     let mut schema = schema_of::<T>();
-    let own = |part: &str, schema: &Value| schema.get(part).cloned().unwrap_or_default();
+    let title = format!("halprof/{name}/2");
+    let modelled = if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") };
     let mut properties = json!({
-        "schema": {"const": format!("halprof/{name}/2")},
-        "modelled": {"type": if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") }},
+        "schema": {"const": title},
+        "modelled": {"type": modelled},
         // What is read from a file has none.
         "backend": {"enum": ["driver", "etw", "model"]},
     });
-    if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))
-    {
+    let own = schema["properties"].as_object().cloned().unwrap_or_default();
+    if let Value::Object(all) = &mut properties {
         all.extend(own);
     }
-    let mut required = COMMON.map(|name| json!(name)).to_vec();
-    if let Value::Array(own) = own("required", &schema) {
-        required.extend(own.into_iter().filter(|name| !COMMON.contains(&name.as_str())));
-    }
-    schema["title"] = json!(format!("halprof/{name}/2"));
+    let own = schema["required"].as_array().cloned().unwrap_or_default();
+    let own = own.into_iter().filter(|name| COMMON.iter().all(|common| name != common));
+    let required = COMMON.map(Value::from).into_iter().chain(own);
+    schema["title"] = json!(title);
     schema["properties"] = properties;
-    schema["required"] = Value::Array(required);
+    schema["required"] = required.collect();
     (name, schema)
 }

@@ -68,7 +68,7 @@ impl Error {
 
     /// Something that is not available here to anyone.
     pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Measure(Measure::Unavailable { message: message.into(), hint: hint.into() })
+        Measure::unavailable(message, hint).into()
     }
 
     /// The driver could not be opened.
