@@ -50,19 +50,17 @@ impl Pin {
     pub(crate) fn to<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> Result<Self> {
         let mut pin: Option<Self> = None;
         for processor in processors {
-            let bit = 1_u64.checked_shl(processor.number.into()).unwrap_or(0);
-            let before = pin.map_or(0, |pin| pin.mask);
-            let group = pin.map_or(processor.group, |pin| pin.group);
-            if group != processor.group {
+            let pin = pin.get_or_insert(Self { group: processor.group, mask: 0 });
+            if pin.group != processor.group {
                 return Err(Error::unavailable(
                     format!(
-                        "the processors are in the groups {group} and {}, and a program can be pinned to one group only",
-                        processor.group
+                        "the processors are in the groups {} and {}, and a program can be pinned to one group only",
+                        pin.group, processor.group
                     ),
                     "Choose processors of one group; `halprof info` shows the groups.",
                 ));
             }
-            pin = Some(Self { group, mask: before | bit });
+            pin.mask |= 1_u64.checked_shl(processor.number.into()).unwrap_or(0);
         }
         pin.ok_or_else(|| Error::usage("no processor to pin to", "Name at least one."))
     }

@@ -121,17 +121,10 @@ impl Runner {
             None if work.workload.is_some() => return Err(no_workload()),
             None => Clock::real(),
         };
-        let runner = Self::of_program(&work.program, output_to_error);
-        Ok(Self {
-            clock,
-            limit_ns: duration(work.duration)?,
-            kill_children: work.kill_children,
-            launch: Launch {
-                pin: work.pin.then(|| Pin::to(event_set.selected())).transpose()?,
-                ..runner.launch
-            },
-            ..runner
-        })
+        let limit_ns = duration(work.duration)?;
+        let mut runner = Self::of_program(&work.program, output_to_error);
+        runner.launch.pin = work.pin.then(|| Pin::to(event_set.selected())).transpose()?;
+        Ok(Self { clock, limit_ns, kill_children: work.kill_children, ..runner })
     }
 
     /// The time that a machine is watched, until the limit or until the user ends it. A model runs its workload over
