@@ -16,7 +16,6 @@ mod hostile;
 mod manuals;
 mod measure;
 mod openmetrics;
-mod outputs;
 mod pictures;
 mod readme;
 mod recorder;

@@ -1,8 +1,7 @@
 //! Do independent programs read from each export exactly what was sampled?
 
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
-use crate::cli::reports::Recorded;
-use crate::cli::support::{Ran, command, folder, halprof, json, text};
+use crate::cli::support::{folder, json, text};
 use halprof_profile::export::{self, Export, Format, TrackBy};
 use halprof_profile::file::{Metadata, Module, Source, Statistics, Writer};
 use serde_json::json as value;
@@ -152,27 +151,6 @@ fn the_firefox_profiler_shows_what_was_sampled() {
 
 const FORMATS: [&str; 5] = ["flamegraph", "html", "firefox", "pprof", "folded"];
 
-/// A recording of a modelled machine: 100 samples.
-fn recorded() -> Recorded {
-    let work = "instructions=10000000,cycles=10000000";
-    Recorded::new("skylake", "-e TotalIssues:100000 -C 0", work)
-}
-
-#[cfg(unix)]
-#[test]
-fn a_name_that_is_no_text_is_kept() {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    let (recorded, folder) = (recorded(), tempfile::tempdir().expect("a folder"));
-    let [odd, page] = [&b"odd \xFF name.rec"[..], b"odd \xFF name.html"].map(OsStr::from_bytes);
-    std::fs::copy(recorded.file(), folder.path().join(odd)).expect("copied");
-    let mut export = command("export --format html");
-    let ran = Ran::of(export.arg(odd).current_dir(folder.path()));
-    assert_eq!(ran.status, 0, "{}", ran.stderr);
-    let page = std::fs::read_to_string(folder.path().join(page)).expect("UTF-8");
-    assert!(page.contains("<h1>odd \u{FFFD} name.rec</h1>"));
-}
-
 /// Recordings that halprof never makes: without samples, and with any source, mode, time and period.
 #[test]
 fn odd_recordings_make_every_format() {
@@ -218,30 +196,4 @@ fn odd_recordings_make_every_format() {
     writer.finish(&Statistics::default(), false).expect("finished");
     all_formats("--by processor", None);
     all_formats("--by process", None);
-}
-
-/// Each machine is a level of its own.
-#[test]
-fn several_recordings_go_into_one_picture() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let [one, two] = ["one.rec", "two.rec"].map(|name| folder.path().join(name));
-    invented(&one);
-    std::fs::copy(&one, &two).expect("copied");
-    let (one, two) = (text(&one), text(&two));
-    let lines = |files: &str| {
-        let text = halprof(&format!("export {files} -f folded --source Cycles -o -")).stdout;
-        text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
-    };
-    let single = lines(one);
-    let of_each = |machine: &str| single.iter().map(|line| format!("{machine};{line}")).collect();
-    let expected: [Vec<String>; 2] = ["one", "two"].map(of_each);
-    assert!(!single.is_empty());
-    assert_eq!(lines(&format!("{one} {two}")), expected.concat().into_iter().collect());
-    for format in ["flamegraph", "pprof"] {
-        let samples = |files: &str| {
-            let written = json(&format!("export {files} -f {format} -o {one}.out"));
-            written["samples"].as_u64().expect("a number")
-        };
-        assert_eq!(samples(&format!("{one} {two}")), 2 * samples(one), "{format}");
-    }
 }

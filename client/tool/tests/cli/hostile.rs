@@ -226,37 +226,6 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
     assert_eq!(told["by_thread"][0]["source"], NAME);
 }
 
-/// The image of a process that `top` shows.
-#[cfg(unix)]
-#[test]
-fn no_name_of_a_program_reaches_the_terminal_as_it_is() {
-    let Some(built) = binaries::elf() else { return };
-    let hostile = built.folder.path().join("a\u{1b}[2Jb\u{202e}");
-    std::fs::copy(&built.file, &hostile).expect("copied");
-    let work = format!("image={},cycles=9000000", hostile.display());
-    let ran = halprof(&format!(
-        "--machine skylake top --once -I 100 --by process,symbol --workload {work}"
-    ));
-    assert!(ran.stdout.contains("a\\x1b[2Jb\\u{202e}!"), "{}", ran.stdout);
-    assert_harmless("top", &ran.stdout);
-}
-
-/// The colours of a terminal are the tool's own: those of a name could hide it.
-#[cfg(unix)]
-#[test]
-fn no_name_of_a_dump_reaches_the_terminal_as_it_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("plain \u{1b}[8mhidden.txt");
-    let dump = "CPUID 00000000: 0000000A-756E6547-6C65746E-49656E69\n\
-        CPUID 00000001: 000506E3-00000800-00000000-00000000\n";
-    std::fs::write(&path, dump).expect("written");
-    let file = path.to_str().expect("UTF-8");
-    let ran = halprof(&["--machine", file, "info"]);
-    for text in [&ran.stdout, &ran.stderr] {
-        assert!(text.contains("plain \\x1b[8mhidden.txt"), "{text}");
-    }
-}
-
 /// Opening a pipe is noticed: whoever opens it waits for a writer.
 #[cfg(unix)]
 #[test]

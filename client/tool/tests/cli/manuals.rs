@@ -106,22 +106,3 @@ fn bash_completes_commands_and_options() {
         assert_eq!(said(&offered).trim(), wanted, "{words}");
     }
 }
-
-/// A script contains the names of one machine, and with `--events` its vendor's.
-#[test]
-fn a_script_has_the_names_of_its_machine() {
-    for shell in ["bash", "zsh", "fish"] {
-        let zen = halprof(&format!("completions {shell} --machine zen4")).stdout;
-        let has = |name| zen.contains(name);
-        assert!(has("FRRetiredBranches") && !has("UnhaltedCoreCycles"), "{shell}");
-        assert!(!has("ex_ret_brn_misp"), "{shell}");
-    }
-    let events = halprof("completions bash --machine skylake --events").stdout;
-    assert!(events.contains("MEM_LOAD_RETIRED.L3_MISS"));
-    assert!(events.len() < 1 << 20, "{}", events.len());
-    // If there is no machine to ask, everything else is still completed.
-    let ran = halprof("completions bash --machine driver");
-    assert_eq!(ran.status, 0);
-    assert!(ran.stderr.contains("no sources will be completed"), "{}", ran.stderr);
-    assert!(ran.stdout.contains("branch-mpki") && ran.stdout.contains("skylake"));
-}

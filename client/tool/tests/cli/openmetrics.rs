@@ -16,27 +16,6 @@ fn counted(machine: &str, options: &str) -> String {
     std::fs::read_to_string(&path).expect("a file")
 }
 
-fn cell(family: &str, source: &str, processor: u32) -> String {
-    format!("halprof_{family}{{modelled=\"true\",source=\"{source}\",processor=\"{processor}\"}}")
-}
-
-/// An event that types of core count in different ways is one source, and a 0 of a processor that
-/// cannot count it would pass for a count.
-#[test]
-fn each_processor_has_one_series_of_a_source_that_it_can_count() {
-    let options =
-        "-e BR_INST_RETIRED.COND,FixedTopdownSlots -I 1 --workload cycles=1000000,processors=all";
-    let metrics = counted("hybrid", options);
-    for (source, processors) in [("FixedTopdownSlots", 0..4), ("BR_INST_RETIRED.COND", 0..12)] {
-        for processor in 0..12 {
-            let series = cell("running_seconds_total", source, processor);
-            let lines = metrics.lines().filter_map(|line| line.strip_prefix(&series));
-            let expected = if processors.contains(&processor) { &[" 0.001"][..] } else { &[] };
-            assert_eq!(lines.collect::<Vec<_>>(), expected, "{series}");
-        }
-    }
-}
-
 /// Sources that take turns: they have an error bound, and less time running than enabled.
 #[test]
 fn the_parser_of_prometheus_reads_it_all() {

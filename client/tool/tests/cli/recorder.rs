@@ -87,28 +87,6 @@ fn ctrl_c_ends_a_recording_that_is_whole() {
     assert_eq!(sum, record["generated"].as_u64(), "a tail was lost: {record}");
 }
 
-#[test]
-fn a_full_disk_ends_a_recording_and_keeps_what_is_there() {
-    let (folder, file) = folder();
-    // A file may grow to a megabyte: the shell's unit is 512 or 1024 bytes.
-    let limited = "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"";
-    let output = Command::new("sh")
-        .args(["-c", limited, env!("CARGO_BIN_EXE_halprof"), "--json"])
-        .args(["--machine", "skylake", "record", "-C", "0", "-o", text(&file)])
-        .args(["-e", "TotalCycles:10000", "--workload", ENDLESS])
-        .output()
-        .expect("a shell");
-    assert_eq!(output.status.code(), Some(5));
-    let error: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(error["error"]["code"], "file");
-    let message = error["error"]["message"].as_str().expect("a message");
-    let partial = folder.path().join("a.rec.partial");
-    assert!(message.contains(text(&partial)), "{message}");
-    assert!(!file.exists());
-    let samples = report_of_a_part(&partial)["samples"].as_u64();
-    assert!(samples.expect("a number") > 5_000);
-}
-
 /// What was counted since the last sample is not in the samples: of a rare event that may be most.
 #[test]
 fn the_bound_of_samples_in_turns_covers_what_no_sample_stands_for() {

@@ -113,23 +113,6 @@ fn estimates_are_scaled_in_every_form() {
     }
 }
 
-/// It lives 2 ms out of every 20, and recorders scan once a second.
-#[test]
-fn a_process_that_no_scan_could_see_has_its_times_and_its_module() {
-    let work = "instructions=20000000,cycles=20000000,code=0x5000-0x6000,short=5000000+2000000";
-    let recorded = Recorded::new("skylake", "-e TotalIssues:10000", work);
-    let recording = file::read(Path::new(recorded.file()), |_| {}).expect("a recording");
-    let short = recording.processes.iter().find(|process| process.name == "short.exe");
-    let short = short.expect("it is named");
-    let lived = short.ended.zip(short.started).map(|(end, start)| end - start);
-    // Interrupts take additional time.
-    assert!(lived.is_some_and(|lived| (2_000_000..2_600_000).contains(&lived)), "{lived:?} ns");
-    let module = recording.modules.iter().find(|module| module.process == Some(short.id));
-    let module = module.expect("its image");
-    assert_eq!((module.name.as_str(), module.start), ("short.exe", 0x5000));
-    assert!(module.loaded >= short.started && module.loaded.is_some());
-}
-
 /// Of 79,528 samples an independent reader finds 73,313 in idle threads (manifest.json beside it).
 #[test]
 fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {

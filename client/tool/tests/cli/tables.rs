@@ -142,23 +142,6 @@ fn a_table_has_its_columns_whatever_is_in_it() {
 }
 
 #[test]
-fn what_is_modelled_says_so_in_every_line() {
-    let recorded =
-        Recorded::new("skylake", "--branches -e BranchInstructions:1000", "branches=1000000");
-    let file = recorded.file();
-    for command in [
-        format!("report {file}"),
-        format!("report {file} --by edge"),
-        format!("report {file} --diff {file}"),
-        format!("script {file}"),
-    ] {
-        let lines = lines(&command);
-        let modelled = lines.iter().all(|line| line["modelled"] == "true");
-        assert!(!lines.is_empty() && modelled, "{command}: {lines:?}");
-    }
-}
-
-#[test]
 fn a_comparison_has_what_json_has() {
     let sampled = |programs: &str| {
         let work = format!("instructions=5000000,programs={programs}");

@@ -91,14 +91,6 @@ fn values_on_a_terminal_have_no_colours_of_their_own() {
 }
 
 #[test]
-fn a_file_has_no_colours() {
-    let (_folder, file) = folder();
-    piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-o", text(&file)]);
-    let written = std::fs::read_to_string(file).expect("written");
-    assert!(written.contains("count") && !written.contains('\u{1b}'), "{written:?}");
-}
-
-#[test]
 fn progress_tells_the_time_left_and_keeps_to_the_width() {
     if !has_script() {
         return;
