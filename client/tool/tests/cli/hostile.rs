@@ -1,7 +1,6 @@
 //! Can an untrusted recording control the terminal, or open files that it names?
 
-use crate::cli::binaries;
-use crate::cli::support::{folder, halprof, halprof_json, json, text};
+use crate::cli::support::{Ran, folder, halprof, halprof_json, json, text};
 use halprof_etw::PointerSize;
 use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::image::Image;
@@ -11,7 +10,7 @@ use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, EventKind, process as etw};
 use halprof_etw::write::{self, Origin, Session};
 use halprof_profile::file::{
-    Branches, Identity, LOST_EVENTS, Metadata, Module, Process, Source, Statistics, Writer,
+    Branches, LOST_EVENTS, Metadata, Module, Process, Source, Statistics, Writer,
 };
 use shared_types::{Branch, Mode, Sample};
 use std::collections::BTreeMap;
@@ -22,24 +21,19 @@ use std::path::Path;
 const NAME: &str = "a\u{1b}[2J\u{1b}]52;c;eA==\u{7}\nforged\r\u{9b}31m\u{7f}\u{202e}txt\u{2066}";
 const CODE: u64 = 0x1000;
 
-fn module(name: &str, path: Option<&str>, identity: Option<Identity>) -> Module {
+fn module(name: &str, path: &str) -> Module {
     Module {
         process: Some(8),
         name: name.to_owned(),
-        path: path.map(str::to_owned),
+        path: Some(path.to_owned()),
         start: CODE,
         end: CODE + 0x1000,
-        identity,
         ..Module::default()
     }
 }
 
 /// A recording with hostile names only, and one module with samples at its start.
 fn recording(path: &Path, module: Module) {
-    recording_at(path, module, CODE);
-}
-
-fn recording_at(path: &Path, module: Module, code: u64) {
     let metadata = Metadata {
         machine: NAME.to_owned(),
         interface: NAME.to_owned(),
@@ -60,7 +54,7 @@ fn recording_at(path: &Path, module: Module, code: u64) {
     let samples: Vec<Sample> = (0..100)
         .map(|n| Sample {
             timestamp: n,
-            ip: code + n,
+            ip: CODE + n,
             period: 10,
             process: 8,
             source: u16::from(n % 2 == 0),
@@ -71,8 +65,8 @@ fn recording_at(path: &Path, module: Module, code: u64) {
         .collect();
     let branches: Vec<Branch> = (0..200)
         .map(|n| Branch {
-            from: code + n,
-            to: code + n / 2,
+            from: CODE + n,
+            to: CODE + n / 2,
             kind: n as u8,
             flags: n as u8,
             ..Branch::default()
@@ -87,20 +81,21 @@ fn recording_at(path: &Path, module: Module, code: u64) {
     writer.finish(&statistics, false).expect("finished");
 }
 
-/// All samples that a number can count are lost, and one more.
-#[test]
-fn losses_that_exceed_every_number_are_told() {
+/// The report on a recording of one sample that has lost others.
+fn report_with_lost<const N: usize>(lost: [(&str, u64); N]) -> Ran {
     let (_folder, path) = folder();
     let metadata = Metadata { sources: vec![Source::default()], ..Metadata::default() };
     let mut writer = Writer::create(&path, &metadata).expect("created");
     writer.samples(&[Sample::default()]).expect("written");
-    let lost = [("a", u64::MAX), ("b", 1)];
-    let statistics = Statistics {
-        lost: lost.map(|(cause, n)| (cause.to_owned(), n)).into(),
-        ..Statistics::default()
-    };
-    writer.finish(&statistics, false).expect("finished");
-    let report = halprof(&["report", text(&path)]);
+    let lost = lost.map(|(cause, n)| (cause.to_owned(), n)).into();
+    writer.finish(&Statistics { lost, ..Statistics::default() }, false).expect("finished");
+    halprof(&format!("report {}", text(&path)))
+}
+
+/// All samples that a number can count are lost, and one more.
+#[test]
+fn losses_that_exceed_every_number_are_told() {
+    let report = report_with_lost([("a", u64::MAX), ("b", 1)]);
     assert_eq!(report.status, 0, "{}", report.stderr);
     let all = "18,446,744,073,709,551,615";
     let warning = format!("{all} of {all} samples were lost");
@@ -111,11 +106,7 @@ fn losses_that_exceed_every_number_are_told() {
 /// A trace's session counts the events that it lost, and not their kinds.
 #[test]
 fn events_that_a_trace_lost_are_not_called_samples() {
-    let (_folder, path) = folder();
-    let writer = Writer::create(&path, &Metadata::default()).expect("created");
-    let lost = BTreeMap::from([(LOST_EVENTS.to_owned(), 3)]);
-    writer.finish(&Statistics { lost, ..Statistics::default() }, false).expect("finished");
-    let report = halprof(&["report", text(&path)]);
+    let report = report_with_lost([(LOST_EVENTS, 3)]);
     assert!(report.stderr.contains("lost 3 events of unknown kinds"), "{}", report.stderr);
     assert!(!report.stderr.contains("samples were lost"), "{}", report.stderr);
 }
@@ -130,13 +121,22 @@ fn assert_harmless(what: &str, text: &str) {
     assert_eq!(forged, None, "{what}: {text}");
 }
 
+/// Runs a command that shows [`NAME`], as text and as JSON.
+fn assert_shows_harmlessly(line: &str) {
+    let ran = halprof(line);
+    assert_harmless(line, &ran.stdout);
+    assert_harmless(line, &ran.stderr);
+    let shown = ran.stdout.contains("x1b[2J") || ran.stderr.contains("x1b[2J");
+    assert!(shown, "{line} shows it: {} {}", ran.stdout, ran.stderr);
+    assert_harmless(line, &halprof_json(line).stdout);
+}
+
 #[test]
 fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
     let (folder, path) = folder();
     let file = text(&path);
-    recording(&path, module(NAME, Some(NAME), None));
+    recording(&path, module(NAME, NAME));
     let out = folder.path().join("out");
-    let out = out.to_str().expect("UTF-8");
     for line in [
         "report FILE",
         "report FILE --by source,process,module",
@@ -154,13 +154,7 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
         "export FILE --format perf-script -o OUT",
         "export FILE --format perf-script --source none",
     ] {
-        let line = line.replace("FILE", file).replace("OUT", out);
-        let ran = halprof(&line);
-        assert_harmless(&line, &ran.stdout);
-        assert_harmless(&line, &ran.stderr);
-        let shown = ran.stdout.contains("x1b[2J") || ran.stderr.contains("x1b[2J");
-        assert!(shown, "{line} shows it: {} {}", ran.stdout, ran.stderr);
-        assert_harmless(&line, &halprof_json(&line).stdout);
+        assert_shows_harmlessly(&line.replace("FILE", file).replace("OUT", text(&out)));
     }
     // Programs that read JSON get the name unchanged.
     let told = json(&format!("report {file} --by module"));
@@ -206,7 +200,7 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
     let file = std::fs::File::create(&trace).expect("a file");
     write::trace(file, Session::default(), events).expect("written");
     let (trace, file) = (text(&trace), text(&path));
-    json(&["convert", trace, "-o", file]);
+    json(&format!("convert {trace} -o {file}"));
     for line in [
         "stat --from TRACE --by thread",
         "stat --from TRACE --by process -I 1",
@@ -215,12 +209,7 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
         "report --off-cpu TRACE",
         "report --off-cpu --stack TRACE",
     ] {
-        let line = line.replace("FILE", file).replace("TRACE", trace);
-        let ran = halprof(&line);
-        assert_harmless(&line, &ran.stdout);
-        assert_harmless(&line, &ran.stderr);
-        assert!(ran.stdout.contains("x1b[2J"), "{line} shows it: {} {}", ran.stdout, ran.stderr);
-        assert_harmless(&line, &halprof_json(&line).stdout);
+        assert_shows_harmlessly(&line.replace("FILE", file).replace("TRACE", trace));
     }
     let told = json(&format!("stat --from {file} --by thread"));
     assert_eq!(told["by_thread"][0]["source"], NAME);
@@ -230,87 +219,23 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
 #[cfg(unix)]
 #[test]
 fn no_path_of_another_machines_recording_is_opened() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, path) = folder();
     let program = folder.path().join("program");
     std::fs::copy(env!("CARGO_BIN_EXE_halprof"), &program).expect("copied");
-    let image = program.to_str().expect("UTF-8");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    recording(&path, module("program", Some(image), None));
+    let (image, file) = (text(&program), text(&path));
+    recording(&path, module("program", image));
     let told = json(&format!("report {file} --by symbol"));
     assert_eq!(told["symbols"][0]["image"], serde_json::Value::Null, "{told}");
     let notes = told["symbols"][0]["notes"][0].as_str().expect("a note");
     assert!(notes.contains("was not opened"), "{notes}");
     // If the user names the folder, the file is opened.
-    let named = folder.path().to_str().expect("UTF-8");
+    let named = text(folder.path());
     let told = json(&format!("report {file} --by symbol --symbol-path {named}"));
     assert_eq!(told["symbols"][0]["image"], image, "{told}");
     for stranger in [r"\\host\share\program", r"\\.\PhysicalDrive0", "//host/share/program"] {
-        recording(&path, module("gone", Some(stranger), None));
+        recording(&path, module("gone", stranger));
         let told = json(&format!("report {file} --by symbol --symbol-path /"));
         let notes = told["symbols"][0]["notes"].to_string();
         assert!(notes.contains("was not opened"), "{stranger}: {notes}");
     }
-}
-
-#[test]
-fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
-    let Some(built) = binaries::pe() else {
-        return;
-    };
-    let identity = halprof_profile::symbols::identity_of(&built.file).expect("an executable");
-    let Some(Identity::Pdb { guid, age, .. }) = identity else {
-        panic!("a PDB");
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let elsewhere = folder.path().join("moved.pdb");
-    std::fs::rename(built.folder.path().join("work.pdb"), &elsewhere).expect("moved");
-    let moved = elsewhere.to_str().expect("UTF-8").to_owned();
-    let identity = Identity::Pdb { guid, age, file: moved.clone() };
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    recording(&path, module("work.exe", None, Some(identity)));
-    let told = json(&format!("report {file} --by symbol"));
-    assert_eq!(told["symbols"][0]["file"], serde_json::Value::Null, "{told}");
-    let named = folder.path().to_str().expect("UTF-8");
-    let told = json(&format!("report {file} --by symbol --symbol-path {named}"));
-    assert_eq!(told["symbols"][0]["file"], moved, "{told}");
-}
-
-/// A program names the file with its split DWARF. Whoever opens a pipe waits for ever.
-#[cfg(unix)]
-#[test]
-fn split_dwarf_is_not_opened() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    let (object, source) = (at("work.o"), Path::new(binaries::SOURCE));
-    let options = ["-g", "-gsplit-dwarf", "-O1", "-c", "-o"];
-    if binaries::run("cc", &options, &[&object, source]).is_none() {
-        return;
-    }
-    let program = at("work");
-    let linked = binaries::run("cc", &["-Wl,--build-id", "-o"], &[&program, &object]);
-    assert_eq!(linked, Some(true));
-    std::fs::remove_file(at("work.dwo")).expect("removed");
-    let made = std::process::Command::new("mkfifo").arg(at("work.dwo")).status();
-    assert!(made.expect("mkfifo").success());
-    let symbols = halprof_profile::symbols::SymbolPath::default();
-    let executable = halprof_profile::symbols::Executable::open(&program, &symbols);
-    let functions = executable.expect("an executable").functions();
-    let spin = functions.iter().find(|one| one.name == "spin").expect("a function");
-    let identity = halprof_profile::symbols::identity_of(&program).expect("an executable");
-    let module = Module { end: CODE + spin.end, ..module("work", None, identity) };
-    let path = at("a.rec");
-    recording_at(&path, module, CODE + spin.start);
-    let [file, named] = [&path, folder.path()].map(|path| path.to_str().expect("UTF-8"));
-    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
-        .args(["--json", "report", file, "--by", "line,symbol", "--symbol-path", named])
-        .timeout(std::time::Duration::from_secs(120))
-        .output()
-        .expect("it ends");
-    let report: serde_json::Value =
-        serde_json::from_slice(&output.stdout).expect("a report before the time is up");
-    assert_eq!(report["symbols"][0]["kind"], "dwarf", "{report}");
-    let rows = report["tables"][0]["parts"][0]["rows"].to_string();
-    assert!(rows.contains("spin") && rows.contains("work.c"), "{rows}");
 }

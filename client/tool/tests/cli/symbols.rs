@@ -1,7 +1,7 @@
 //! Do functions, lines and inlined functions match the source from which a program was built?
 
 use crate::cli::binaries::{self, Built};
-use crate::cli::support::{Ran, command, text};
+use crate::cli::support::text;
 use halprof_profile::aggregate::key::{Key, Value};
 use halprof_profile::file::{Block, Identity, Live, Metadata, Module, Recording, Sink, Stamp};
 use halprof_profile::symbols::{
@@ -13,7 +13,9 @@ use object::{Object, ObjectSection};
 use shared_types::{Mode, Sample};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// Where the modules of these tests are loaded, which is not where their linkers put them.
 const LOADED: u64 = 0x7FFE_1234_0000;
@@ -106,27 +108,18 @@ fn wait_in(built: &Built) -> u64 {
 }
 
 #[test]
-fn a_pdb_is_found_in_a_store_by_its_build() {
+fn without_its_pdb_a_program_has_its_exports() {
     let Some(built) = binaries::pe() else { return };
     let module = module(&built.file);
-    let Some(Identity::Pdb { guid, age, .. }) = &module.identity else {
+    let Some(Identity::Pdb { guid, .. }) = module.identity.clone() else {
         panic!("a PDB");
     };
-    let store = tempfile::tempdir().expect("a folder");
-    let folder = store.path().join(format!("work.pdb/{guid}{age:X}"));
-    std::fs::create_dir_all(&folder).expect("a store");
-    std::fs::rename(built.folder.path().join("work.pdb"), folder.join("work.pdb")).expect("moved");
-    let ip = wait_in(&built);
-    let (frame, without) = opened(vec![module.clone()], "", ip);
-    assert_eq!(without.kind, Kind::Exports);
-    assert_eq!(frame.symbol.as_deref(), Some("wait"));
+    std::fs::remove_file(built.folder.path().join("work.pdb")).expect("removed");
+    let (frame, opened) = opened(vec![module], "", wait_in(&built));
+    assert_eq!((opened.kind, frame.symbol.as_deref()), (Kind::Exports, Some("wait")));
     assert_eq!((frame.line, frame.offset), (None, 0));
-    let told = without.notes.join(" ");
+    let told = opened.notes.join(" ");
     assert!(told.contains(guid.as_str()) && told.contains("symchk"), "{told}");
-    let path = format!("srv*{}*https://example.invalid/symbols", store.path().display());
-    let (frame, with) = opened(vec![module], &path, ip);
-    assert_eq!((with.kind, frame.line), (Kind::Pdb, Some(21)));
-    assert_eq!(with.file, Some(folder.join("work.pdb")));
 }
 
 /// The folder with a server's files, for a function that cannot be passed it.
@@ -277,20 +270,8 @@ fn a_pe_file_has_a_stamp_whatever_its_width() {
     }
 }
 
-/// An empty folder in a symbol path is the debuggers' own store.
-#[test]
-fn the_default_store_is_that_of_the_debuggers() {
-    let (_folder, file) = crate::cli::branches::recorded(&crate::cli::branches::app(), &[]);
-    for (variable, tried) in [
-        ("DBGHELP_HOMEDIR", "/nonexistent/sym/app.exe"),
-        ("ProgramData", "/nonexistent/Dbg/sym/app.exe"),
-    ] {
-        let line = format!("annotate {file} --symbol-path srv**https://example.invalid");
-        let mut annotate = command(&line);
-        let annotate = annotate.env_remove("DBGHELP_HOMEDIR").env(variable, "/nonexistent");
-        let stderr = Ran::of(annotate).stderr;
-        assert!(stderr.contains(tried), "{stderr}");
-    }
+fn objcopy(options: &[&str], files: &[&Path]) {
+    assert_eq!(binaries::run("objcopy", options, files), Some(true), "{options:?}");
 }
 
 #[test]
@@ -298,8 +279,7 @@ fn a_file_without_an_identity_is_not_the_one_that_is_wanted() {
     let Some(built) = binaries::elf() else { return };
     let whole = module(&built.file);
     let remove = ["--remove-section=.note.gnu.build-id"];
-    let done = binaries::run("objcopy", &remove, &[&built.file]);
-    assert_eq!(done, Some(true));
+    objcopy(&remove, &[&built.file]);
     let (_, told) = opened(vec![whole.clone()], "", LOADED);
     assert_eq!((told.kind, told.image), (Kind::None, None));
     let any = Module { identity: None, ..whole };
@@ -311,8 +291,7 @@ fn a_file_without_an_identity_is_not_the_one_that_is_wanted() {
 fn a_function_that_only_dwarf_names() {
     let Some(built) = binaries::elf() else { return };
     let ip = wait_in(&built);
-    let done = binaries::run("objcopy", &["--strip-symbol=wait"], &[&built.file]);
-    assert_eq!(done, Some(true));
+    objcopy(&["--strip-symbol=wait"], &[&built.file]);
     let (frame, told) = opened(vec![module(&built.file)], "", ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert_eq!(frame.symbol.as_deref(), Some("wait"), "{frame:?}");
@@ -345,8 +324,7 @@ fn a_file_has_symbols_before_it_runs() {
         assert!(inside.contains(&wait.start), "{wait:?}");
     }
     let Some(built) = binaries::elf() else { return };
-    let done = binaries::run("objcopy", &["--strip-debug"], &[&built.file]);
-    assert_eq!(done, Some(true));
+    objcopy(&["--strip-debug"], &[&built.file]);
     let file = Executable::open(&built.file, &SymbolPath::default()).expect("opened");
     let told = file.notes().join(" ");
     assert!(told.contains("it has no lines"), "{told}");
@@ -408,17 +386,13 @@ fn separated_and_missing_dwarf() {
     let Some(built) = binaries::elf() else { return };
     let ip = wait_in(&built);
     let whole = module(&built.file);
-    let run = |options: &[&str], files: &[&Path]| {
-        let done = binaries::run("objcopy", options, files);
-        assert_eq!(done, Some(true), "{options:?}");
-    };
     let debug = built.folder.path().join("work.debug");
-    run(&["--only-keep-debug"], &[&built.file, &debug]);
-    run(&["--strip-debug"], &[&built.file]);
+    objcopy(&["--only-keep-debug"], &[&built.file, &debug]);
+    objcopy(&["--strip-debug"], &[&built.file]);
     let (frame, told) = opened(vec![whole.clone()], "", ip);
     assert_eq!((told.kind, frame.symbol.as_deref(), frame.line), (Kind::Table, Some("wait"), None));
     let link = format!("--add-gnu-debuglink={}", debug.display());
-    run(&[&link], &[&built.file]);
+    objcopy(&[&link], &[&built.file]);
     let (frame, told) = opened(vec![whole.clone()], "", ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert!(matches!(frame.line, Some(21 | 22)), "{frame:?}");
@@ -426,7 +400,7 @@ fn separated_and_missing_dwarf() {
     let Some(other) = binaries::other_elf() else {
         return;
     };
-    run(&["--only-keep-debug"], &[&other.file, &debug]);
+    objcopy(&["--only-keep-debug"], &[&other.file, &debug]);
     let (_, told) = opened(vec![whole], "", ip);
     assert_eq!(told.kind, Kind::Table);
     assert!(told.notes.join(" ").contains("another build"), "{told:?}");
@@ -522,6 +496,31 @@ fn damage(file: &Path, provoke: impl Fn()) {
         std::fs::write(file, changed).expect("written");
         provoke();
     }
+}
+
+/// A program names the file with its split DWARF. Whoever opens a pipe waits for ever.
+#[test]
+fn split_dwarf_is_not_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [object, program, split] =
+        ["work.o", "work", "work.dwo"].map(|name| folder.path().join(name));
+    let options = ["-g", "-gsplit-dwarf", "-O1", "-c", "-o"];
+    if binaries::run("cc", &options, &[&object, Path::new(binaries::SOURCE)]).is_none() {
+        return;
+    }
+    let linked = binaries::run("cc", &["-Wl,--build-id", "-o"], &[&program, &object]);
+    assert_eq!(linked, Some(true));
+    std::fs::remove_file(&split).expect("removed");
+    assert_eq!(binaries::run("mkfifo", &[], &[&split]), Some(true));
+    let functions = Executable::open(&program, &SymbolPath::default()).expect("opened").functions();
+    let spin = functions.iter().find(|one| one.name == "spin").expect("a function");
+    let (module, ip) = (module(&program), LOADED + spin.start);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(opened(vec![module], "", ip)).ok());
+    let (frame, opened) =
+        receiver.recv_timeout(Duration::from_secs(120)).expect("no pipe is opened");
+    assert_eq!((opened.kind, frame.symbol.as_deref()), (Kind::Dwarf, Some("spin")));
+    assert!(frame.file.is_some_and(|file| file.ends_with("work.c")));
 }
 
 #[test]
