@@ -25,7 +25,7 @@ mod screens;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod simulate;
 mod streams;
-mod support;
+pub(crate) mod support;
 mod symbols;
 mod tables;
 mod terminal;

@@ -1,7 +1,7 @@
 //! Is every model described, and all that is listed? `tests/cases` has what one command shows.
 
 use crate::cli::measure::models;
-use crate::cli::support::{folder, halprof_json, json, refused, text};
+use crate::cli::support::{Ran, command, folder, halprof_json, json, refused, text};
 
 #[test]
 fn every_command_is_valid_on_every_model() {
@@ -39,7 +39,8 @@ fn all_that_is_listed_can_be_explained() {
     for topic in topics {
         let name = topic["topic"].as_str().expect("a name");
         // The machine does not matter; it need not even exist.
-        let value = json(&["--machine", "no-such-machine", "explain", name]);
+        let mut explain = command("--json --machine no-such-machine explain");
+        let value = Ran::of(explain.arg(name)).json();
         assert_eq!((&value["topic"], &value["kind"]), (&topic["topic"], &topic["kind"]));
         assert_eq!(value["modelled"], false);
     }

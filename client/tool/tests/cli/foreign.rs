@@ -1,6 +1,6 @@
 //! Independent programs, as `cargo xtask setup` installs them, and a recording for them.
 
-use crate::cli::support::{foreign_python, tools_are_required};
+use crate::cli::support::{foreign_python, skipped};
 use halprof_profile::export::{Samples, SamplesBuilder, TrackBy};
 use halprof_profile::file::{
     Identity, Metadata, Module, Period, Process, Reader, Source, Statistics, Writer,
@@ -28,9 +28,7 @@ impl Foreign {
         let modules = client.join("../../target/foreign/node/node_modules");
         let driver = Path::new("/usr/bin/chromedriver");
         if let Some(missing) = [&modules, driver].into_iter().find(|path| !path.exists()) {
-            let missing = format!("no {}: `cargo xtask setup`", missing.display());
-            assert!(!tools_are_required(), "{missing}");
-            println!("skipped: {missing}");
+            skipped(&format!("no {}: `cargo xtask setup`", missing.display()));
             return None;
         }
         Some(Self {
@@ -122,7 +120,8 @@ impl Drop for Firefox {
     }
 }
 
-fn printed(command: &mut Command) -> Value {
+/// The JSON that a program prints.
+pub(crate) fn printed(command: &mut Command) -> Value {
     let output = command.output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {told}");

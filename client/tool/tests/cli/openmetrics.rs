@@ -1,17 +1,18 @@
 //! Does the file for the textfile collectors contain exactly what was counted, in a form they can
 //! read?
 
-use crate::cli::support::{folder, foreign_python, halprof, text};
+use crate::cli::foreign::printed;
+use crate::cli::support::{Ran, command, folder, foreign_python, text};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// What is counted into a file.
 fn counted(machine: &str, options: &str) -> String {
     let (_folder, path) = folder();
-    let stat = ["--machine", machine, "stat", "--openmetrics", text(&path)];
-    let ran = halprof(&[&stat[..], &options.split(' ').collect::<Vec<_>>()].concat());
+    let mut stat = command(&format!("stat --openmetrics {} {options}", text(&path)));
+    let ran = Ran::of(stat.args(["--machine", machine]));
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     std::fs::read_to_string(&path).expect("a file")
 }
@@ -81,16 +82,8 @@ fn strange(folder: &Path) -> String {
 
 fn parsed(python: &Path, text: &str) -> Value {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/foreign/openmetrics.py");
-    let mut child = Command::new(python)
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("Python");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(text.as_bytes()).expect("written");
-    drop(stdin);
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "it does not parse: {text}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let mut input = tempfile::tempfile().expect("a file");
+    input.write_all(text.as_bytes()).expect("written");
+    input.rewind().expect("rewound");
+    printed(Command::new(python).arg(script).stdin(input))
 }

@@ -1,21 +1,20 @@
 //! Does a recording survive what can happen to its recorder, and say what it could not do?
 #![cfg(unix)]
 
-use crate::cli::support::{folder, halprof_json, json, row, text};
+use crate::cli::support::{command, folder, halprof_json, json, row, signal, text};
 use halprof_profile::number::thousands;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// More work than any test waits for.
 const ENDLESS: &str = "cycles=900000000000,instructions=1000000";
 
 /// A recorder of a workload that does not end.
-fn recorder(file: &Path, period: u64) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_halprof"))
-        .args(["--json", "--machine", "skylake", "record", "-C", "0", "-o", text(file)])
-        .args(["-e", &format!("TotalCycles:{period}"), "--workload", ENDLESS])
+fn recorder(file: &Path) -> Child {
+    let record = "--json --machine skylake record -C 0 -e TotalCycles:10000";
+    command(&format!("{record} -o {} --workload {ENDLESS}", text(file)))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -33,7 +32,7 @@ fn wait_for(file: &Path, bytes: u64) {
 
 /// The report on an incomplete file.
 fn report_of_a_part(file: &Path) -> Value {
-    let ran = halprof_json(&["report", text(file)]);
+    let ran = halprof_json(&format!("report {}", text(file)));
     let report = ran.json();
     assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/2".into()), "{report}");
     report
@@ -44,7 +43,7 @@ fn what_a_killed_recorder_had_written_is_reported() {
     let (folder, file) = folder();
     let partial = folder.path().join("a.rec.partial");
     for bytes in [1, 10_000, 300_000, 3_000_000] {
-        let mut recorder = recorder(&file, 10_000);
+        let mut recorder = recorder(&file);
         wait_for(&partial, bytes);
         // On Unix this is SIGKILL.
         recorder.kill().expect("killed");
@@ -69,16 +68,14 @@ fn what_a_killed_recorder_had_written_is_reported() {
 #[test]
 fn ctrl_c_ends_a_recording_that_is_whole() {
     let (folder, file) = folder();
-    let recorder = recorder(&file, 10_000);
+    let recorder = recorder(&file);
     wait_for(&folder.path().join("a.rec.partial"), 100_000);
-    let interrupt = format!("kill -INT {}", recorder.id());
-    let sent = Command::new("sh").args(["-c", &interrupt]).status();
-    assert!(sent.expect("a shell").success());
+    signal("INT", recorder.id());
     let output = recorder.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(record["interrupted"], true);
-    let report = json(&["report", text(&file)]);
+    let report = json(&format!("report {}", text(&file)));
     assert_eq!(report["samples"], record["samples"]);
     assert_eq!(report["damaged"], Value::Null);
     let lost = record["lost"].as_object().expect("causes").values();

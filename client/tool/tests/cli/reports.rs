@@ -2,10 +2,8 @@
 //! shows by itself.
 
 use crate::cli::binaries::Built;
-use crate::cli::support::{folder, halprof, json, row, schema, text, violations};
-use halprof_profile::file;
+use crate::cli::support::{csv_rows, folder, halprof, json, objects, row, text};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -42,27 +40,14 @@ impl Recorded {
     }
 }
 
-/// The objects of a stream, valid by their schema.
+/// The samples that `script` shows.
 fn samples(file: &str, filter: &str) -> Vec<Value> {
-    let schema = schema("script");
-    let lines = halprof(&format!("script {file} --jsonl {filter}")).stdout;
-    let objects = lines.lines().map(|line| serde_json::from_str(line).expect("an object"));
-    let objects: Vec<Value> = objects.collect();
-    let wrong: Vec<_> = objects.iter().flat_map(|object| violations(&schema, object)).collect();
-    assert!(wrong.is_empty(), "{wrong:?}");
-    objects
+    objects(&halprof(&format!("script {file} --jsonl {filter}")).stdout)
 }
 
 /// One text of each row.
 fn texts(rows: &[Value], field: &str) -> Vec<String> {
     rows.iter().map(|row| row[field].as_str().expect("a text").to_owned()).collect()
-}
-
-/// One column of comma-separated values.
-fn csv_column(csv: &str, name: &str) -> Vec<String> {
-    let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let rows = reader.deserialize::<BTreeMap<String, String>>();
-    rows.map(|row| row.expect("a row").remove(name).expect("the column")).collect()
 }
 
 /// The events of all lines of a folded export.
@@ -87,7 +72,8 @@ fn each_sample_is_a_line_in_every_form() {
     let shown = halprof(&format!("script {}", recorded.file())).stdout;
     assert_eq!(shown.lines().count(), rows.len() + 1);
     let csv = halprof(&format!("script {} --csv", recorded.file())).stdout;
-    assert_eq!(csv_column(&csv, "address"), texts(&rows, "address"));
+    let addresses = csv_rows(&csv).into_iter().map(|row| row["address"].clone());
+    assert_eq!(addresses.collect::<Vec<_>>(), texts(&rows, "address"));
 }
 
 /// Sources that took turns: an export of one source, and the sum of its samples, agree with `report`.

@@ -4,9 +4,8 @@
 
 mod simulators;
 
-use crate::cli::support::{Ran, command, halprof, halprof_json, refused};
+use crate::cli::support::{Ran, command, csv_rows, halprof, halprof_json, refused, signal};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -160,13 +159,13 @@ fn what_the_program_prints_is_not_in_a_result_for_programs() {
     assert!(text.stdout.contains("Not simulated: "), "{}", text.stdout);
     let csv = program.run("turns", "--csv", "turns");
     assert!(csv.stderr.contains("printed by the program"));
-    let mut reader = csv::Reader::from_reader(csv.stdout.as_bytes());
-    let rows = reader.deserialize::<BTreeMap<String, String>>().map(|row| row.expect("a row"));
-    let rows: Vec<_> =
-        rows.map(|row| (row["executions"].clone(), row["modelled"].clone())).collect();
+    let rows = csv_rows(&csv.stdout);
+    assert_eq!(
+        rows.iter().map(|row| &row["executions"]).collect::<Vec<_>>(),
+        ["2", "30", "30", "2"]
+    );
     // The program really ran, whatever the machine of the caches.
-    let expected = ["2", "30", "30", "2"].map(|n| (n.to_owned(), "false".to_owned()));
-    assert_eq!(rows, expected);
+    assert!(rows.iter().all(|row| row["modelled"] == "false"));
 }
 
 #[test]
@@ -227,12 +226,11 @@ fn what_cannot_be_stepped_is_refused() {
 
 /// A signal to halprof alone ends the program, whatever it does, and the counts so far are printed.
 #[test]
-#[cfg(unix)]
 fn a_signal_ends_the_program_and_shows_the_counts() {
     use std::process::Stdio;
     use std::time::Duration;
     let program = Stepped::new();
-    for (signal, range, what) in [
+    for (name, range, what) in [
         ("INT", "turns", "forever"),
         ("TERM", "turns", "forever"),
         ("HUP", "turns", "forever"),
@@ -247,15 +245,13 @@ fn a_signal_ends_the_program_and_shows_the_counts() {
         let told = halprof.stderr.as_mut().expect("a pipe");
         std::io::Read::read_exact(told, &mut begun).expect("the program prints");
         std::thread::sleep(Duration::from_millis(100));
-        let id = halprof.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.expect("kill").success());
+        signal(name, halprof.id());
         let output = halprof.wait_with_output().expect("it ends");
         let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!(value["interrupted"], true, "{signal}: {value}");
+        assert_eq!(value["interrupted"], true, "{name}: {value}");
         assert_eq!(value["exit_status"], Value::Null);
         let counted = value["instructions"].as_u64() > Some(0);
-        assert_eq!(counted, what == "forever", "{signal}: {value}");
+        assert_eq!(counted, what == "forever", "{name}: {value}");
         assert!(value["warnings"][0].to_string().contains("interrupted"));
     }
 }

@@ -1,10 +1,12 @@
 //! Are intervals printed as they end, in every form, and does the measurement end when the reader
 //! goes away or Ctrl-C is pressed?
 
-use crate::cli::support::{command, folder, halprof, schema, text, violations};
+#[cfg(unix)]
+use crate::cli::support::signal;
+use crate::cli::support::{command, folder, halprof, objects, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,25 +39,6 @@ fn status_soon(mut child: Child) -> Option<i32> {
         }
         sleep(Duration::from_millis(5));
     }
-}
-
-#[cfg(unix)]
-fn interrupt(child: &Child) {
-    let mut kill = Command::new("kill");
-    let status = kill.args(["-INT", &child.id().to_string()]).status();
-    assert!(status.expect("kill").success());
-}
-
-fn objects(text: &str) -> Vec<Value> {
-    let lines = text.lines().map(|line| {
-        let value: Value = serde_json::from_str(line).expect("one object on a line");
-        let name = value["schema"].as_str().expect("a schema");
-        let name = name.trim_start_matches("halprof/").trim_end_matches("/2");
-        let errors = violations(&schema(name), &value);
-        assert!(errors.is_empty(), "{name}: {errors:?}");
-        value
-    });
-    lines.collect()
 }
 
 fn sum(intervals: &[Value]) -> u64 {
@@ -135,7 +118,7 @@ fn ctrl_c_ends_it_with_what_was_counted() {
     for _ in 0..3 {
         stdout.read_line(&mut lines).expect("UTF-8");
     }
-    interrupt(&child);
+    signal("INT", child.id());
     stdout.read_to_string(&mut lines).expect("UTF-8");
     assert_eq!(status_soon(child), Some(0));
     let lines = objects(&lines);
@@ -154,7 +137,7 @@ fn ctrl_c_spoils_no_mean() {
     while !lines.contains("\"run\":3,") {
         stdout.read_line(&mut lines).expect("UTF-8");
     }
-    interrupt(&child);
+    signal("INT", child.id());
     stdout.read_to_string(&mut lines).expect("UTF-8");
     assert_eq!(status_soon(child), Some(0));
     let lines = objects(&lines);
@@ -178,6 +161,6 @@ fn rdpmc_is_held_until_ctrl_c() {
     stdout.read_line(&mut line).expect("it tells when it holds");
     assert_eq!(line, "allowed on   3 of 3 processors\n");
     assert!(holding.try_wait().expect("a status").is_none());
-    interrupt(&holding);
+    signal("INT", holding.id());
     assert_eq!(status_soon(holding), Some(0));
 }

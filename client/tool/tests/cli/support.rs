@@ -1,6 +1,7 @@
 //! Runs the built tool, and validates its JSON against the schemas.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -12,51 +13,16 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// The arguments of a run: the words of a line, or one text for each.
-pub(crate) trait Arguments {
-    fn all(&self) -> Vec<&str>;
-}
-
-impl Arguments for str {
-    fn all(&self) -> Vec<&str> {
-        self.split_whitespace().collect()
-    }
-}
-
-impl Arguments for String {
-    fn all(&self) -> Vec<&str> {
-        self.as_str().all()
-    }
-}
-
-impl Arguments for [&str] {
-    fn all(&self) -> Vec<&str> {
-        self.to_vec()
-    }
-}
-
-impl<const N: usize> Arguments for [&str; N] {
-    fn all(&self) -> Vec<&str> {
-        self.to_vec()
-    }
-}
-
-impl Arguments for Vec<&str> {
-    fn all(&self) -> Vec<&str> {
-        self.clone()
-    }
-}
-
-/// The tool, with these arguments, to be run in another way than [`halprof`] does.
-pub(crate) fn command(arguments: &(impl Arguments + ?Sized)) -> Command {
+/// The tool, with the words of a line as its arguments, to be run in another way than [`halprof`] does.
+pub(crate) fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
-    command.args(arguments.all());
+    command.args(line.split_whitespace());
     command
 }
 
 /// Runs the tool.
-pub(crate) fn halprof(arguments: &(impl Arguments + ?Sized)) -> Ran {
-    Ran::of(&mut command(arguments))
+pub(crate) fn halprof(line: &str) -> Ran {
+    Ran::of(&mut command(line))
 }
 
 impl Ran {
@@ -74,24 +40,42 @@ impl Ran {
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr));
-        let schema = value["schema"].as_str().expect("a schema");
-        let name = schema.strip_prefix("halprof/").and_then(|rest| rest.strip_suffix("/2"));
-        assert_valid(name.expect("a name"), &value);
-        value
+        valid(value)
     }
 }
 
+/// A JSON object, validated against the schema that it names.
+pub(crate) fn valid(value: Value) -> Value {
+    let name = value["schema"].as_str().expect("a schema");
+    let name = name.strip_prefix("halprof/").and_then(|rest| rest.strip_suffix("/2"));
+    let name = name.expect("a name");
+    assert_eq!(violations(&schema(name), &value), [""; 0], "{name}");
+    value
+}
+
+/// The objects of a stream, one on a line, each validated.
+pub(crate) fn objects(text: &str) -> Vec<Value> {
+    let values = text.lines().map(|line| serde_json::from_str(line).expect("one object on a line"));
+    values.map(valid).collect()
+}
+
+/// The rows of comma-separated values, by the names of their columns.
+pub(crate) fn csv_rows(text: &str) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    reader.deserialize().map(|row| row.expect("a row")).collect()
+}
+
 /// Runs the tool with `--json`; it must succeed.
-pub(crate) fn json(arguments: &(impl Arguments + ?Sized)) -> Value {
-    let ran = halprof_json(arguments);
+pub(crate) fn json(line: &str) -> Value {
+    let ran = halprof_json(line);
     let value = ran.json();
-    assert_eq!(ran.status, 0, "{:?}: {}", arguments.all(), ran.stdout);
+    assert_eq!(ran.status, 0, "{line}: {}", ran.stdout);
     value
 }
 
 /// Runs the tool with `--json`.
-pub(crate) fn halprof_json(arguments: &(impl Arguments + ?Sized)) -> Ran {
-    halprof(&[&["--json"], &arguments.all()[..]].concat())
+pub(crate) fn halprof_json(line: &str) -> Ran {
+    halprof(&format!("--json {line}"))
 }
 
 /// One field of each element of a list.
@@ -106,22 +90,13 @@ pub(crate) fn row<'a>(list: &'a Value, field: &str, text: &str) -> &'a Value {
 }
 
 /// Runs the tool with `--json`; it must fail with this status and this code, and give a hint.
-pub(crate) fn refused(arguments: &(impl Arguments + ?Sized), status: i32, code: &str) {
-    let ran = halprof_json(arguments);
-    let (value, arguments) = (ran.json(), arguments.all());
+pub(crate) fn refused(line: &str, status: i32, code: &str) {
+    let ran = halprof_json(line);
+    let value = ran.json();
     let error = &value["error"];
-    assert_eq!(
-        (ran.status, error["code"].as_str()),
-        (status, Some(code)),
-        "{arguments:?}: {value}"
-    );
+    assert_eq!((ran.status, error["code"].as_str()), (status, Some(code)), "{line}: {value}");
     let has = |name: &str| error[name].as_str().is_some_and(|text| text.len() > 10);
-    assert!(has("message") && has("hint"), "{arguments:?}: {value}");
-}
-
-fn assert_valid(name: &str, value: &Value) {
-    let errors = violations(&schema(name), value);
-    assert!(errors.is_empty(), "{name}: {errors:?}");
+    assert!(has("message") && has("hint"), "{line}: {value}");
 }
 
 /// The schema of a command, or of `error`: closed, so that an undocumented field is an error here.
@@ -158,10 +133,22 @@ pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
     validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path)).collect()
 }
 
-/// Whether independent tools are required; if not, a test that needs a missing one says that it is
-/// skipped.
-pub(crate) fn tools_are_required() -> bool {
-    std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1")
+/// Says that a test is skipped because an independent tool is missing; a failure with
+/// `HALPROF_REQUIRE_TOOLS=1`.
+pub(crate) fn skipped(missing: &str) {
+    skipped_unless("HALPROF_REQUIRE_TOOLS", missing);
+}
+
+/// Says that a test is skipped because something is missing; a failure where this variable is 1.
+pub(crate) fn skipped_unless(required: &str, missing: &str) {
+    assert!(std::env::var_os(required).is_none_or(|one| one != "1"), "{missing}");
+    println!("skipped: {missing}");
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+    assert!(status.expect("kill").success());
 }
 
 /// The Python with the packages of tests/foreign/requirements.txt; `None` if it lacks this module
@@ -174,9 +161,7 @@ pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     if has.is_ok_and(|status| status.success()) {
         return Some(python);
     }
-    let missing = format!("no {module} in {}: `cargo xtask setup`", folder.display());
-    assert!(!tools_are_required(), "{missing}");
-    println!("skipped: {missing}");
+    skipped(&format!("no {module} in {}: `cargo xtask setup`", folder.display()));
     None
 }
 

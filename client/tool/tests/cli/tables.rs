@@ -2,7 +2,7 @@
 
 use crate::cli::binaries;
 use crate::cli::reports::Recorded;
-use crate::cli::support::{folder, halprof, json, row, text};
+use crate::cli::support::{csv_rows, folder, halprof, json, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -12,8 +12,7 @@ type Line = BTreeMap<String, String>;
 fn lines(command: &str) -> Vec<Line> {
     let ran = halprof(&format!("{command} --csv"));
     assert_eq!(ran.status, 0, "{command}: {}", ran.stderr);
-    let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
-    reader.deserialize().map(|line| line.expect("a line")).collect()
+    csv_rows(&ran.stdout)
 }
 
 fn head(command: &str) -> String {

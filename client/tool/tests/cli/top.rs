@@ -1,6 +1,6 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
-use crate::cli::support::{Ran, folder, halprof, text, tools_are_required};
+use crate::cli::support::{Ran, folder, halprof, signal, skipped, text};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -26,8 +26,7 @@ impl Terminal {
     fn new(command: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         if let Err(error) = Command::new("tmux").arg("-V").output() {
-            assert!(!tools_are_required(), "tmux: {error}");
-            println!("skipped: tmux: {error}");
+            skipped(&format!("tmux: {error}"));
             return None;
         }
         let terminal = Self { folder };
@@ -172,8 +171,7 @@ fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
             "C-c" => terminal.press(&["C-c"]),
             "kill" => {
                 let process = std::fs::read_to_string(&process).expect("a number");
-                let killed = Command::new("kill").args(["-TERM", process.trim()]).status();
-                assert!(killed.expect("kill").success());
+                signal("TERM", process.trim().parse().expect("a number"));
             }
             _ => {}
         }

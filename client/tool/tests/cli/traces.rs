@@ -1,6 +1,7 @@
 //! What `stat --from` says of a trace whose context switches carry counts, against what an
 //! independent reader finds in it.
 
+use crate::cli::foreign::printed;
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{folder, foreign_python, halprof, json, text};
 use halprof_etw::Trace;
@@ -57,15 +58,13 @@ fn processes_are_parts_of_the_whole() {
 fn screens_of_a_trace_keep_to_their_width() {
     let Some((file, _)) = trace() else { return };
     for (name, options) in [
-        ("stat-from", &[][..]),
-        ("stat-from-threads", &["--by", "thread"]),
-        ("stat-from-processes", &["--by", "process", "-M", "mips"]),
-        ("stat-from-intervals", &["-I", "5", "--by", "process", "-C", "0", "-p", "1000"]),
+        ("stat-from", ""),
+        ("stat-from-threads", "--by thread"),
+        ("stat-from-processes", "--by process -M mips"),
+        ("stat-from-intervals", "-I 5 --by process -C 0 -p 1000"),
     ] {
         for columns in WIDTHS {
-            let width = columns.to_string();
-            let command = [&["stat", "--from", &file, "--width", &width], options].concat();
-            let ran = halprof(&command);
+            let ran = halprof(&format!("stat --from {file} --width {columns} {options}"));
             assert_eq!(ran.stderr, "", "{name}");
             assert_screen(&format!("{name}-{columns}"), &ran.stdout, columns);
         }
@@ -77,7 +76,7 @@ fn screens_of_a_trace_keep_to_their_width() {
 #[test]
 fn waits_are_between_the_switches_of_the_trace() {
     let Some((file, expected)) = trace() else { return };
-    let waits = json(&["report", "--off-cpu", &file]);
+    let waits = json(&format!("report --off-cpu {file}"));
     assert_eq!(waits["switches"], expected["switches"]);
     let elapsed = waits["elapsed_ns"].as_u64().expect("a number");
     for thread in list(&expected["threads"]).iter().filter(|thread| thread["tid"] != 0) {
@@ -93,13 +92,12 @@ fn waits_are_between_the_switches_of_the_trace() {
         let ran = 100 * thread["ticks"].as_u64().expect("a number");
         assert!(time.iter().sum::<u64>() + ran <= instances * elapsed, "{thread}");
     }
-    let by_process = json(&["report", "--off-cpu", "--by", "process", "-p", "one.exe", &file]);
+    let by_process = json(&format!("report --off-cpu --by process -p one.exe {file}"));
     assert!(
         list(&by_process["rows"]).iter().all(|row| row["id"] == 1000 && row["thread"].is_null())
     );
     for columns in WIDTHS {
-        let width = columns.to_string();
-        let ran = halprof(&["report", "--off-cpu", &file, "--width", &width]);
+        let ran = halprof(&format!("report --off-cpu {file} --width {columns}"));
         assert_screen(&format!("off-cpu-{columns}"), &ran.stdout, columns);
     }
 }
@@ -109,24 +107,19 @@ fn a_recording_keeps_the_sums_of_its_trace() {
     let Some((file, _)) = trace() else { return };
     let (_folder, path) = folder();
     let path = text(&path);
-    json(&["convert", &file, "-o", path]);
-    for more in [
-        &[][..],
-        &["--by", "thread", "-M", "mips"],
-        &["--by", "process"],
-        &["-p", "1000", "--by", "thread"],
-    ] {
+    json(&format!("convert {file} -o {path}"));
+    for more in ["", "--by thread -M mips", "--by process", "-p 1000 --by thread"] {
         let [mut of_trace, mut of_recording] =
-            [&file, path].map(|from| json(&[&["stat", "--from", from], more].concat()));
+            [&file, path].map(|from| json(&format!("stat --from {from} {more}")));
         assert_eq!(of_recording["trace"]["file"], path);
         for stat in [&mut of_trace, &mut of_recording] {
             stat["trace"]["file"].take();
         }
-        assert_eq!(of_recording, of_trace, "{more:?}");
+        assert_eq!(of_recording, of_trace, "{more}");
     }
-    for parts in [&["-I", "1"][..], &["-C", "0"], &["--per-cpu"]] {
-        let ran = halprof(&[&["stat", "--from", path], parts].concat());
-        assert_eq!(ran.status, 2, "{parts:?}");
+    for parts in ["-I 1", "-C 0", "--per-cpu"] {
+        let ran = halprof(&format!("stat --from {path} {parts}"));
+        assert_eq!(ran.status, 2, "{parts}");
         assert!(ran.stderr.contains("keeps the sums of the whole trace"), "{}", ran.stderr);
     }
 }
@@ -137,7 +130,7 @@ fn a_script_has_the_stack_of_each_sample() {
     let Some((file, _)) = trace() else { return };
     let file = PathBuf::from(file).with_file_name("net.4.5.2.x64.etl");
     let file = text(&file);
-    let lines = halprof(&["script", file, "--jsonl"]).stdout;
+    let lines = halprof(&format!("script {file} --jsonl")).stdout;
     let samples: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     let mut folded: BTreeMap<String, u64> = BTreeMap::new();
@@ -157,9 +150,9 @@ fn a_script_has_the_stack_of_each_sample() {
     }
     assert!(callers > samples.len(), "it has stacks");
     let expected: Vec<String> = folded.iter().map(|(levels, n)| format!("{levels} {n}")).collect();
-    let export = halprof(&["export", file, "-f", "folded", "-o", "-"]).stdout;
+    let export = halprof(&format!("export {file} -f folded -o -")).stdout;
     assert_eq!(export.lines().collect::<Vec<_>>(), expected);
-    let shown = halprof(&["script", file, "--width", "0"]).stdout;
+    let shown = halprof(&format!("script {file} --width 0")).stdout;
     let (of_callers, of_samples): (Vec<&str>, Vec<&str>) =
         shown.lines().skip(1).partition(|line| line.trim_start().starts_with("0x"));
     assert_eq!((of_samples.len(), of_callers.len()), (samples.len(), callers));
@@ -213,10 +206,8 @@ fn etl_parser_reads_the_same_events() {
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/etl_events.py");
     let mut command = Command::new(python);
-    let output = command.arg(script).args(READ_BY_ETL_PARSER).current_dir(&files).output();
-    let output = output.expect("Python");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let read: BTreeMap<String, Events> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let read = printed(command.arg(script).args(READ_BY_ETL_PARSER).current_dir(&files));
+    let read: BTreeMap<String, Events> = serde_json::from_value(read).expect("counts");
     assert_eq!(read.len(), READ_BY_ETL_PARSER.len());
     for (file, mut theirs) in read {
         let mut ours = events_of(&files.join(&file));

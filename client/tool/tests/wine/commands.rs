@@ -1,6 +1,7 @@
 //! Do commands that need no driver print the same as elsewhere, do the others report that there is
 //! none, and does Ctrl-C leave a result?
 
+use crate::cli::support::signal;
 use crate::wine::download;
 use crate::wine::prefix::Wine;
 use serde_json::Value;
@@ -125,8 +126,7 @@ fn ctrl_c_ends_the_measurement_and_leaves_its_result(wine: &Wine) {
         assert_ne!(read, 0, "it ends before an interval does");
     }
     // Wine turns SIGINT into the Ctrl-C of a console.
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.expect("kill").success());
+    signal("INT", child.id());
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("the rest");
     errors.read_to_string(&mut said).expect("text");

@@ -1,5 +1,6 @@
 //! Does halprof.exe need nothing but Windows, and is it small?
 
+use crate::cli::support::skipped_unless;
 use crate::wine::prefix::EXE;
 use object::LittleEndian as LE;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
@@ -31,9 +32,7 @@ const LARGEST: usize = 8_000_000;
 fn exe() -> Option<Vec<u8>> {
     let exe = std::fs::read(EXE).ok();
     if exe.is_none() {
-        let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
-        assert!(!required, "{EXE} is absent");
-        println!("skipped: {EXE} is absent");
+        skipped_unless("HALPROF_REQUIRE_DRIVER", &format!("{EXE} is absent"));
     }
     exe
 }

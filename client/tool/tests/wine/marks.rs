@@ -1,8 +1,8 @@
 //! Do programs on Windows find the recorder by the handle that they inherit?
 
-use crate::wine::prefix::Wine;
+use crate::cli::support::skipped_unless;
+use crate::wine::prefix::{Wine, compile};
 use std::path::Path;
-use std::process::Command;
 
 const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../c");
 /// Built by `cargo xtask exe`.
@@ -14,18 +14,11 @@ fn a_program_marks_as_elsewhere() {
         return;
     };
     if !Path::new(DLL).is_file() {
-        let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
-        assert!(!required, "{DLL} is absent");
-        println!("skipped: {DLL} is absent");
-        return;
+        return skipped_unless("HALPROF_REQUIRE_DRIVER", &format!("{DLL} is absent"));
     }
     std::fs::copy(DLL, wine.folder().join("halprof_c.dll")).expect("the library");
-    let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
-    gcc.args(["-Wall", "-Werror", "-o"])
-        .arg(wine.folder().join("marks.exe"))
-        .arg(format!("-I{C}/include"))
-        .args([format!("{C}/examples/marks.c"), DLL.to_owned()]);
-    assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+    let program = wine.folder().join("marks.exe");
+    compile(&program, &[&format!("-I{C}/include"), &format!("{C}/examples/marks.c"), DLL]);
     let timeline = ["timeline", "-o", "marks.rec", "--between", "begin,end"];
     let (status, value) = wine.halprof(&[&timeline[..], &["--", "marks.exe"]].concat(), &[]);
     assert_eq!((status, &value["recorded"]), (0, &2000.into()), "{value}");

@@ -1,5 +1,6 @@
 //! A Wine prefix for one test.
 
+use crate::cli::support::skipped_unless;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,9 +33,8 @@ impl Wine {
             program("wineserver64"),
         ];
         if let Some(missing) = wanted.iter().find(|path| !path.is_file()) {
-            let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
-            assert!(!required, "{} is absent", missing.display());
-            println!("skipped: {} is absent", missing.display());
+            let missing = format!("{} is absent", missing.display());
+            skipped_unless("HALPROF_REQUIRE_DRIVER", &missing);
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
@@ -46,18 +46,11 @@ impl Wine {
         for (name, libraries) in
             [("newdev", &["-lsetupapi"][..]), ("cfgmgr32", &[]), ("bcryptprimitives", &[])]
         {
-            let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
-            gcc.args(["-Wall", "-Werror", "-shared", "-o"])
-                .arg(folder.path().join(format!("{name}.dll")))
-                .arg(format!("{SOURCES}/{name}.c"))
-                .args(libraries);
-            assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+            let library = folder.path().join(format!("{name}.dll"));
+            let source = format!("{SOURCES}/{name}.c");
+            compile(&library, &[&["-shared", &source], libraries].concat());
         }
-        let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
-        gcc.args(["-Wall", "-Werror", "-o"])
-            .arg(folder.path().join("program.exe"))
-            .arg(format!("{SOURCES}/program.c"));
-        assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+        compile(&folder.path().join("program.exe"), &[&format!("{SOURCES}/program.c")]);
         // Wine's server does not create its own folder.
         std::fs::create_dir(folder.path().join("prefix")).expect("a folder");
         let wine = Self { folder };
@@ -139,6 +132,13 @@ impl Drop for Wine {
             let _ = self.command(&program("wineserver64")).arg(verb).status();
         }
     }
+}
+
+/// Compiles a program or a library for Windows.
+pub(crate) fn compile(output: &Path, arguments: &[&str]) {
+    let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
+    let gcc = gcc.args(["-Wall", "-Werror", "-o"]).arg(output).args(arguments);
+    assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
 }
 
 /// Debian keeps Wine's programs beside its libraries.

@@ -3,11 +3,12 @@
 //!
 //! The driver is a model in real time; processes, jobs and handles are Wine's.
 
+use crate::cli::support::signal;
 use crate::wine::prefix::Wine;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// What is awaited comes at once, or on a busy machine within this time.
@@ -153,19 +154,15 @@ fn ctrl_c_ends_it_and_what_it_has_started(wine: &Wine) {
         panic!("the program does not start: {state:?}: {}", read(&errors));
     });
     // Wine turns SIGINT into the Ctrl-C of a console.
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    let value = interrupted(child, sent.expect("kill").success());
+    signal("INT", child.id());
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(value["interrupted"], true);
     for process in processes {
         assert!(!lives(wine, &process));
     }
-}
-
-fn interrupted(child: Child, sent: bool) -> Value {
-    assert!(sent);
-    let output = child.wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 fn it_is_pinned_where_that_is_asked_for(wine: &Wine) {

@@ -1,7 +1,6 @@
 //! Does `simulate` count the same on Windows as elsewhere?
 
-use crate::wine::prefix::Wine;
-use std::process::Command;
+use crate::wine::prefix::{Wine, compile};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
@@ -15,9 +14,7 @@ fn a_range_is_counted_as_elsewhere() {
     let Some(wine) = Wine::new() else {
         return;
     };
-    let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
-    gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(wine.folder().join("stepped.exe")).arg(PROGRAM);
-    assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+    compile(&wine.folder().join("stepped.exe"), &["-O1", PROGRAM]);
     let here = Stepped::new();
     for (range, length, status) in
         [("turns", 7, 7), ("touch", 14, 0), ("calls", 14, 0), ("fill", 21, 0)]
