@@ -85,8 +85,9 @@ fn is_alive(process: &str) -> bool {
     status.expect("kill").success()
 }
 
-fn interrupt(target: &str) {
-    let status = Command::new("kill").args(["-INT", "--", target]).status();
+/// Sends a signal to a process, or to the group of processes after a hyphen.
+pub(crate) fn signal(name: &str, target: &str) {
+    let status = Command::new("kill").args(["-s", name, "--", target]).status();
     assert!(status.expect("kill").success());
 }
 
@@ -246,7 +247,7 @@ fn interrupted(line: &str, script: &str) -> (String, Output) {
     let mut halprof = halprof(&with_script(line, &script));
     let child = halprof.stdout(Stdio::piped()).process_group(0).spawn().expect("it runs");
     let written = read_when_written(&file);
-    interrupt(&format!("-{}", child.id()));
+    signal("INT", &format!("-{}", child.id()));
     (written, ended_soon(child))
 }
 
@@ -273,19 +274,12 @@ fn intervals_tell_their_own_lengths() {
     let lines: Vec<Value> = lines.lines().map(|line| json(line.as_bytes())).collect();
     let (whole, intervals) = lines.split_last().expect("lines");
     assert!(intervals.len() > 10, "{}", intervals.len());
-    let (mut end, mut sum, mut deviations) = (0, 0, Vec::new());
-    for interval in intervals {
-        assert_eq!(number(&interval["start_ns"]), end);
-        end = number(&interval["time_ns"]);
-        let length = number(&interval["length_ns"]);
-        assert_eq!(length, end - number(&interval["start_ns"]));
-        sum += number(&interval["counts"][0]["value"]);
-        // The last one may be cut short, and is then not of the requested length.
-        if end < number(&whole["elapsed_ns"]) || length >= 1_000_000 {
-            deviations.push(length.abs_diff(1_000_000));
-        }
-    }
-    assert_eq!((end, sum), (number(&whole["elapsed_ns"]), number(&whole["counts"][0]["value"])));
+    // The last one may be cut short, and is then not of the requested length.
+    let is_whole = |interval: &&Value| {
+        interval["time_ns"] != whole["elapsed_ns"] || number(&interval["length_ns"]) >= 1_000_000
+    };
+    let lengths = intervals.iter().filter(is_whole).map(|interval| number(&interval["length_ns"]));
+    let deviations: Vec<u64> = lengths.map(|length| length.abs_diff(1_000_000)).collect();
     let jitter = ["intervals", "mean_ns", "max_ns"].map(|name| number(&whole["jitter"][name]));
     let most = *deviations.iter().max().expect("intervals");
     let all = deviations.len() as u64;
@@ -302,10 +296,6 @@ fn repeats_have_a_spread() {
     let summary = ["runs", "min", "max"].map(|name| repeats[name].as_u64());
     let expected = [Some(5), runs.iter().copied().min(), runs.iter().copied().max()];
     assert_eq!(summary, expected, "{repeats}");
-    let [deviation, confidence] =
-        ["deviation", "confidence"].map(|name| repeats[name].as_f64().expect("a number"));
-    assert!(deviation > 0.0, "{repeats}");
-    // Student's t for four degrees of freedom, divided by the square root of five.
-    assert!((confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3, "{repeats}");
+    assert!(repeats["deviation"].as_f64() > Some(0.0), "{repeats}");
     assert_eq!(stat["elapsed_repeats"]["runs"], 5);
 }
