@@ -3,16 +3,26 @@
 use crate::cli::measure::models;
 use crate::cli::support::{Ran, command, folder, halprof_json, json, refused, text};
 
+/// Each command that describes a modelled machine gives valid JSON, and a source that is not there is
+/// refused.
+pub(super) fn assert_described(machine: &str) {
+    for command in
+        ["info", "list", "registers", "check", "list --all", "list --all -v --approximate"]
+    {
+        let value = json(&format!("--machine {machine} {command}"));
+        assert_eq!(value["modelled"], true, "{machine} {command}");
+    }
+    let doctor = halprof_json(&format!("--machine {machine} doctor"));
+    let ready = doctor.json()["ready"].as_bool().expect("a bool");
+    assert_eq!(doctor.status, if ready { 0 } else { 4 }, "{machine}");
+    refused(&format!("--machine {machine} stat -e Nonsense"), 4, "source-unknown");
+}
+
 #[test]
 fn every_command_is_valid_on_every_model() {
     let (_folder, path) = folder();
     for model in models() {
-        for command in
-            ["info", "list", "registers", "check", "list --all", "list --all -v --approximate"]
-        {
-            let value = json(&format!("--machine {model} {command}"));
-            assert_eq!(value["modelled"], true, "{model} {command}");
-        }
+        assert_described(&model);
         // What can be sampled is; what would not end is refused.
         for workload in
             ["cycles=300000000", "cycles=4611686018427387904", "branches=4611686018427387904"]
@@ -24,10 +34,6 @@ fn every_command_is_valid_on_every_model() {
             assert!(matches!(record.status, 0 | 2 | 4), "{model}: {}", record.stdout);
             assert!(record.status != 0 || workload.len() < 20, "{model} {workload}");
         }
-        refused(&format!("--machine {model} stat -e Nonsense"), 4, "source-unknown");
-        let ran = halprof_json(&format!("--machine {model} doctor"));
-        let ready = ran.json()["ready"].as_bool().expect("a bool");
-        assert_eq!(ran.status, if ready { 0 } else { 4 }, "{model}");
     }
 }
 
