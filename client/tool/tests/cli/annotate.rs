@@ -1,9 +1,8 @@
-//! Does `annotate` show code without symbols as it shows it with them, and colours only where they
-//! are wanted? `tests/cases` has the rest.
+//! Does `annotate` show code without symbols as it shows it with them? `tests/cases` has the rest.
 
 use crate::cli::binaries;
 use crate::cli::reports::Recorded;
-use crate::cli::support::{Ran, command, halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 /// The addresses of instructions, and their samples.
@@ -80,21 +79,5 @@ fn strip(built: &binaries::Built) {
         std::fs::remove_file(pdb).expect("removed");
     } else {
         assert_eq!(binaries::run("strip", &[], &[&built.file]), Some(true));
-    }
-}
-
-/// There is no terminal here, so colours come only if they are forced.
-#[test]
-fn hot_instructions_have_colours_only_where_they_are_wanted() {
-    let Some(built) = binaries::elf() else { return };
-    let recorded = Recorded::of_function(&built, "spin", 1_000_000);
-    for forced in [true, false] {
-        let mut annotate = command(&format!("annotate {}", recorded.file()));
-        annotate.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
-        if forced {
-            annotate.env("CLICOLOR_FORCE", "1");
-        }
-        let text = Ran::of(&mut annotate).stdout;
-        assert_eq!(text.contains("\u{1b}[31m"), forced, "{text}");
     }
 }

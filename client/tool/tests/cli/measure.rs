@@ -24,18 +24,6 @@ fn every_model_counts_something_by_default() {
     }
 }
 
-#[test]
-fn repeated_estimates_keep_their_bound() {
-    let nine = "BranchInstructions,CacheMisses,r01C4,r02C4,r04C4,r08C4,r10C4,r20C4,r40C4";
-    let work = "instructions=1000000000,cycles=1500000000,branches=200000000,seed=3";
-    let stat =
-        json(&format!("--machine skylake stat -C 0 -e {nine} -r 3 --rotate 1 --workload {work}"));
-    let branches = &stat["counts"][0];
-    assert!((number(&branches["value"]) - 2e8).abs() <= number(&branches["error"]), "{branches}");
-    // The runs of a model are identical, which says nothing about the error of each.
-    assert_eq!(branches["repeats"]["confidence"], 0.0);
-}
-
 /// Two general counters, five sources: those of a metric run together, so that their ratio is exact
 /// if the workload is steady.
 #[test]

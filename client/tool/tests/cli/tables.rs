@@ -159,18 +159,3 @@ fn a_comparison_has_what_json_has() {
     }
     assert_eq!(lines.next(), None);
 }
-
-#[test]
-fn a_list_of_objects_is_a_list_of_each_field() {
-    let command = "--machine skylake list --metrics";
-    let (lines, value) = (lines(command), json(command));
-    for (id, names, sources) in [
-        ("ipc", "instructions cycles", "FixedInstructions FixedCycles"),
-        ("kernel-share", "instructions instructions", "FixedInstructions FixedInstructions"),
-    ] {
-        assert_eq!(row(&value["metrics"], "id", id)["terms"].as_array().map(Vec::len), Some(2));
-        let line = lines.iter().find(|line| line["id"] == id).expect("a metric");
-        assert_eq!([&*line["terms.name"], &line["terms.source"]], [names, sources]);
-    }
-    assert!(!lines.iter().flat_map(BTreeMap::values).any(|cell| cell.contains('{')));
-}

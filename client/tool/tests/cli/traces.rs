@@ -40,21 +40,6 @@ fn sum<'a>(rows: impl Iterator<Item = &'a Value>) -> u64 {
 }
 
 #[test]
-fn processes_are_parts_of_the_whole() {
-    let Some((file, _)) = trace() else { return };
-    let total = |stat: &Value| sum(list(&stat["counts"]).iter().map(|row| &row["value"]));
-    let whole = total(&json(&["stat", "--from", &file]));
-    let by_process = json(&["stat", "--from", &file, "--by", "process"]);
-    let rows = list(&by_process["by_process"]);
-    assert_eq!(sum(rows.iter().map(|row| &row["value"])), whole);
-    assert!(rows.iter().all(|row| row["error"].is_null()));
-    let processes = rows.iter().filter(|row| row["source"] == "CacheMisses").map(|row| &row["id"]);
-    let of_each =
-        processes.map(|id| total(&json(&["stat", "--from", &file, "-p", &id.to_string()])));
-    assert_eq!(of_each.sum::<u64>(), whole);
-}
-
-#[test]
 fn screens_of_a_trace_keep_to_their_width() {
     let Some((file, _)) = trace() else { return };
     for (name, options) in [
