@@ -134,53 +134,6 @@ mod tests {
     use super::*;
     use shared_types::ProfileInterface;
 
-    fn field(decoded: &Decoded, name: &str) -> u64 {
-        decoded.fields.iter().find(|field| field.name == name).expect(name).value
-    }
-
-    #[test]
-    fn a_hal_select_is_taken_apart() {
-        // The select of ProfileCacheMisses while monitoring is on: 0x3412E with INT and EN.
-        let decoded = decode(ProfileInterface::Emon.name(), 0x187, 0x0053_412E);
-        assert_eq!(decoded.name, "IA32_PERFEVTSEL1");
-        for (name, value) in [
-            ("EVENT_SELECT", 0x2E),
-            ("UMASK", 0x41),
-            ("USR", 1),
-            ("OS", 1),
-            ("INT", 1),
-            ("EN", 1),
-            ("CMASK", 0),
-        ] {
-            assert_eq!(field(&decoded, name), value, "{name}");
-        }
-    }
-
-    #[test]
-    fn the_pentium_example_of_seed_002_is_taken_apart() {
-        let decoded = decode(ProfileInterface::Pentium.name(), 0x11, 0x83);
-        assert_eq!(
-            (field(&decoded, "ES0"), field(&decoded, "CC0[1]"), field(&decoded, "CC0[0]")),
-            (3, 1, 0)
-        );
-    }
-
-    #[test]
-    fn the_sdms_netburst_example_is_taken_apart() {
-        let escr = decode(ProfileInterface::NetBurst.name(), 0x3B8, 0x0400_060C);
-        assert_eq!(escr.name, "MSR_CRU_ESCR0");
-        assert_eq!(
-            (field(&escr, "EVENT_SELECT"), field(&escr, "EVENT_MASK"), field(&escr, "T0_OS")),
-            (2, 3, 1)
-        );
-        let cccr = decode(ProfileInterface::NetBurst.name(), 0x370, 0x0003_9000);
-        assert_eq!(cccr.name, "MSR_IQ_CCCR4");
-        assert_eq!(
-            (field(&cccr, "ENABLE"), field(&cccr, "ESCR_SELECT"), field(&cccr, "ACTIVE_THREAD")),
-            (1, 4, 3)
-        );
-    }
-
     #[test]
     fn one_number_is_read_by_the_interface() {
         for (interface, number, name) in [
