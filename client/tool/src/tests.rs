@@ -14,9 +14,24 @@ use sim::load::workload::{self, Workload};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-fn parse(arguments: &[&str]) -> Arguments {
-    let all = ["halprof"].iter().chain(arguments);
-    Arguments::parse_from(all).expect("arguments")
+/// Runs a command on a machine, which it leaves in the state in which it ends.
+fn ran(arguments: &[&str], ctx: &mut Context) -> Result<u32> {
+    let all = ["halprof", "--quiet"].iter().chain(arguments);
+    let parsed = Arguments::parse_from(all).expect("arguments");
+    let output = output(&parsed);
+    match &parsed.command {
+        Commands::Stat(options) => stat::run(options, ctx, &output),
+        Commands::Record(options) => record::run(options, ctx, &output),
+        Commands::Top(options) => top::run(options, ctx, &output),
+        _ => panic!("{arguments:?}"),
+    }
+}
+
+/// A new folder, and the path of a file in it.
+fn scratch() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec").to_str().expect("UTF-8").to_owned();
+    (folder, file)
 }
 
 fn context(machine: &str) -> Context {
@@ -25,16 +40,9 @@ fn context(machine: &str) -> Context {
 
 /// The requests of one `stat` on a machine with this many processors.
 fn requests_of_stat(processors: u32) -> u64 {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("counts");
-    let file = file.to_str().expect("UTF-8");
-    let parsed = parse(&["--quiet", "stat", "-o", file]);
-    let Commands::Stat(options) = &parsed.command else {
-        panic!("this is stat");
-    };
+    let (_folder, file) = scratch();
     let mut ctx = context(&format!("skylake,processors={processors}"));
-    let output = output(&parsed);
-    assert_eq!(stat::run(options, &mut ctx, &output).expect("counts"), 0);
+    assert_eq!(ran(&["stat", "-o", &file], &mut ctx).expect("counts"), 0);
     ctx.connection.requests()
 }
 
@@ -58,18 +66,11 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
         (&["--rate", "1000", "-e", "TotalIssues"], 4),
         (&["--passes", "-e", six], 3),
     ] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("a.rec");
-        let file = file.to_str().expect("UTF-8");
+        let (_folder, file) = scratch();
         let work = "instructions=100000,cycles=100000";
-        let record = ["--quiet", "record", "-o", file, "--workload", work];
-        let parsed = parse(&[&record, more].concat());
-        let Commands::Record(options) = &parsed.command else {
-            panic!("this is record");
-        };
+        let record = ["record", "-o", &file, "--workload", work];
         let (mut ctx, requests) = changed(|_, _, _| {}, |_, _, _| {});
-        let output = output(&parsed);
-        assert_eq!(record::run(options, &mut ctx, &output).expect("samples"), 0);
+        assert_eq!(ran(&[&record, more].concat(), &mut ctx).expect("samples"), 0);
         let configured = requests.borrow()[&session::CONFIGURE.0];
         assert_eq!(configured, expected, "{more:?}");
     }
@@ -176,11 +177,7 @@ fn registers_show_what_is_counted() {
 #[test]
 fn top_leaves_no_session_behind() {
     let mut ctx = context("skylake");
-    let parsed = parse(&["--quiet", "top", "--once", "-I", "10"]);
-    let Commands::Top(options) = &parsed.command else {
-        panic!("this is top");
-    };
-    assert_eq!(top::run(options, &mut ctx, &output(&parsed)).expect("rates"), 0);
+    assert_eq!(ran(&["top", "--once", "-I", "10"], &mut ctx).expect("rates"), 0);
     let machine = ctx.connection.machine().expect("described");
     assert_eq!((machine.active_process, machine.active_session), (0, 0));
 }
@@ -254,16 +251,11 @@ fn storm(model: &mut InProcess) {
 /// Records the default workload while something happens to the machine; returns how many samples
 /// are in the file.
 fn recorded_until(before: fn(&mut InProcess, RequestCode, usize)) -> usize {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    let parsed = parse(&["--quiet", "record", "-e", "TotalIssues:10000", "-o", file]);
-    let Commands::Record(options) = &parsed.command else {
-        panic!("this is record");
-    };
-    let status = record::run(options, &mut changed(before, |_, _, _| {}).0, &output(&parsed));
+    let (_folder, file) = scratch();
+    let mut ctx = changed(before, |_, _, _| {}).0;
+    let status = ran(&["record", "-e", "TotalIssues:10000", "-o", &file], &mut ctx);
     assert_eq!(status.expect("a result"), 4);
-    let reader = halprof_profile::file::Reader::open(&path).expect("a recording");
+    let reader = halprof_profile::file::Reader::open(file.as_ref()).expect("a recording");
     let mut count = 0;
     let recording = reader.samples(|part| count += part.len()).expect("whole");
     assert!(recording.damaged().is_none(), "{recording:?}");
