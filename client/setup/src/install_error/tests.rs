@@ -5,28 +5,12 @@ use std::collections::BTreeSet;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation as setup;
 use windows_sys::Win32::Foundation as winerror;
 
-/// Pairs each name with its number in the headers.
+/// Pairs each name with its number in the headers. HRESULT and NTSTATUS are signed in windows-sys,
+/// Win32 errors are not.
 macro_rules! named {
     ($header:ident: $($name:ident)*) => {
-        [$((stringify!($name), $header::$name.cast_unsigned_or_self())),*]
+        [$((stringify!($name), u32::from_le_bytes($header::$name.to_le_bytes()))),*]
     };
-}
-
-/// HRESULT and NTSTATUS are signed in windows-sys, Win32 errors are not.
-trait Number {
-    fn cast_unsigned_or_self(self) -> u32;
-}
-
-impl Number for u32 {
-    fn cast_unsigned_or_self(self) -> u32 {
-        self
-    }
-}
-
-impl Number for i32 {
-    fn cast_unsigned_or_self(self) -> u32 {
-        self.cast_unsigned()
-    }
 }
 
 #[test]
