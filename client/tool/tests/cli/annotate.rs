@@ -58,20 +58,6 @@ fn a_stripped_program_is_annotated_by_address_and_by_range() {
     }
 }
 
-/// Static functions of two files: each has samples of its own, and the other is named.
-#[test]
-fn functions_of_one_name_are_told_apart() {
-    let Some(built) = binaries::elf_of_twins() else { return };
-    let recorded = Recorded::of_function(&built, "twin", 1_000_000);
-    let annotated = json(&format!("annotate {} twin", recorded.file()));
-    assert_eq!(annotated["others"], serde_json::json!(["twins!twin"]));
-    let samples: u64 = sampled(&annotated).iter().map(|(_, samples)| samples).sum();
-    let all = json(&format!("report {} --by symbol", recorded.file()));
-    let all = all["samples"].as_u64().expect("a number");
-    assert!(samples > 0 && samples < all, "{samples} of {all}");
-    assert_eq!(annotated["between"], 0);
-}
-
 /// Leaves a program without symbols.
 fn strip(built: &binaries::Built) {
     let pdb = built.folder.path().join("work.pdb");

@@ -1,12 +1,15 @@
-//! Real programs with symbols, built from `binaries/work.c`.
+//! Real programs with symbols, most of them built from `binaries/work.c`.
 
 use crate::cli::support::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The source from which all are built.
+/// The source of `work`.
 pub(crate) const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/binaries/work.c");
+/// The source of a program that is stepped. Its functions are a few instructions each, counted by hand.
+pub(crate) const STEPPED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
 /// A program built for a test, in a folder of its own.
 pub(crate) struct Built {
@@ -78,6 +81,18 @@ pub(crate) fn elf_of_twins() -> Option<Built> {
     let file = folder.path().join("twins");
     let [first, second] = &objects;
     assert!(run("cc", &["-Wl,--build-id"], &[first, second, "-o".as_ref(), &file])?, "cc");
+    Some(Built { folder, file })
+}
+
+/// `stepped`; `None` where `simulate` steps nothing.
+pub(crate) fn stepped() -> Option<Built> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("stepped");
+    let options = ["-Wall", "-Werror", "-O1", "-no-pie", "-pthread", "-o"];
+    assert!(run("cc", &options, &[&file, STEPPED.as_ref()])?, "cc");
     Some(Built { folder, file })
 }
 

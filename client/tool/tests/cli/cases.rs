@@ -3,9 +3,10 @@
 //! A case begins with a line `# WHAT HOLDS` and has a folder of its own. In it `= NAME` writes a file
 //! with the indented lines below, `! COMMAND` is for the shell, `> ARGUMENTS` runs the tool, which must
 //! succeed, and `$ ARGUMENTS` runs it to look at what it says;
-//! `{elf}` and `{pe}` stand for the programs of [`binaries`], `{source}` for the folder with their source, and a case with one of them is skipped
-//! where there is no compiler; `{marks}` and
-//! `{branches}` are the recordings of [`timeline`] and [`branches`], and in the shell `$HALPROF` is the tool. Below one run or several is what holds for each of them:
+//! `{elf}`, `{pe}`, `{stepped}` and `{twins}` stand for the programs of [`binaries`], `{source}` for the folder with
+//! their source, and a case with one of them is skipped where there is no compiler; `{marks}` and
+//! `{branches}` are the recordings of [`timeline`] and [`branches`], and in the shell `$HALPROF` is the
+//! tool. Below one run or several is what holds for each of them:
 //!
 //! * `/PATH is JSON`, `/PATH in LEAST MOST`, `/PATH has TEXT`, `/PATH lacks TEXT` and `/PATH count N`
 //!   are of the JSON, which is always valid by its schema. A path has names of fields and indexes of
@@ -45,7 +46,7 @@ macro_rules! cases {
 
 cases! {
     annotate branches counts describe events exports hybrid marks metrics outputs periods refusals
-    reports top topdown tracing
+    reports simulate top topdown tracing
 }
 
 const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");
@@ -72,7 +73,12 @@ fn assert_holds(name: &str) {
 type Compile = fn() -> Option<Built>;
 
 /// The programs that a case may name.
-const COMPILED: [(&str, Compile); 2] = [("{elf}", binaries::elf), ("{pe}", binaries::pe)];
+const COMPILED: [(&str, Compile); 4] = [
+    ("{elf}", binaries::elf),
+    ("{pe}", binaries::pe),
+    ("{stepped}", binaries::stepped),
+    ("{twins}", binaries::elf_of_twins),
+];
 
 /// How a recording is written.
 type Write = fn(&Path);

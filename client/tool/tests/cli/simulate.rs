@@ -1,23 +1,21 @@
 //! Does `simulate` count exactly what a range of code executes, whatever else the program does?
-//!
-//! The program's functions are a few instructions each, counted by hand.
+//! `tests/cases` has what one run shows.
 
 mod simulators;
 
-use crate::cli::support::{Ran, command, csv_rows, halprof, halprof_json, refused, signal};
+use crate::cli::binaries::STEPPED;
+use crate::cli::support::{Ran, command, halprof, halprof_json, signal};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
-
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
 /// The program that is stepped, in its folder.
 pub(crate) struct Stepped(TempDir);
 
 impl Stepped {
     pub(crate) fn new() -> Self {
-        Self::built(PROGRAM, &["-O1", "-no-pie", "-lpthread"])
+        Self::built(STEPPED, &["-O1", "-no-pie", "-lpthread"])
     }
 
     fn built(source: &str, options: &[&str]) -> Self {
@@ -58,73 +56,6 @@ pub(crate) fn column(value: &Value, name: &str) -> Vec<u64> {
     rows.collect()
 }
 
-/// Exact counts, by hand: the requested range, what the program does, the exit status, calls and
-/// steps, and columns of its rows.
-type Case = (&'static str, &'static str, [u64; 3], &'static [(&'static str, &'static [u64])]);
-
-const CASES: [Case; 5] = [
-    // 10 and 20 turns: one branch back for each turn but the last, and two returns.
-    (
-        "turns",
-        "turns",
-        [7, 0, 64],
-        &[("executions", &[2, 30, 30, 2]), ("taken", &[0, 0, 28, 2]), ("reads", &[0, 0, 0, 2])],
-    ),
-    (
-        "touch",
-        "touch",
-        [0, 0, 4002],
-        &[
-            ("executions", &[1, 1000, 1000, 1000, 1000, 1]),
-            // The words, and the return address.
-            ("bytes", &[0, 8000, 0, 0, 0, 8]),
-        ],
-    ),
-    // A REP is executed once; it stops after each of its 100 iterations, and writes 100 bytes. The
-    // status says that what it wrote is right.
-    (
-        "fill",
-        "fill",
-        [0, 0, 108],
-        &[("executions", &[1; 9]), ("iterations", &[0, 0, 0, 0, 100, 0, 0, 0, 0])],
-    ),
-    // What it calls runs at full speed.
-    ("calls", "calls", [0, 5, 19], &[("executions", &[1, 1, 5, 5, 5, 1, 1])]),
-    // A jump out of the range is followed until it comes back.
-    ("strays+4", "strays", [0, 0, 6], &[("executions", &[1, 1, 1])]),
-];
-
-#[test]
-fn each_instruction_is_counted_exactly() {
-    let program = Stepped::new();
-    for (range, what, totals, columns) in CASES {
-        let value = program.json(range, what);
-        for (name, counts) in columns {
-            assert_eq!(column(&value, name), *counts, "{range} {name}");
-        }
-        let printed = ["exit_status", "calls", "steps"].map(|name| value[name].clone());
-        assert_eq!(printed, totals.map(Value::from), "{range}");
-        assert_eq!(value["modelled"], false);
-        assert_eq!(value["warnings"], Value::Array(vec![]), "{range}");
-    }
-    assert_eq!(column(&program.json("fill", "fill"), "bytes")[4], 100);
-    assert_eq!(program.json("turns", "turns")["entries"], 2);
-}
-
-#[test]
-fn memory_accesses_go_through_the_caches_that_are_asked_for() {
-    let program = Stepped::new();
-    let value = program.run("touch", "--json --machine skylake", "touch").json();
-    assert!(value["processor"].to_string().contains("skylake"));
-    let caches = value["caches"].as_array().expect("caches");
-    let first = caches.iter().find(|cache| cache["name"] == "L1D").expect("one");
-    // One line for each word, and one for the return address.
-    assert_eq!((&first["accesses"], &first["misses"]), (&1001.into(), &1001.into()));
-    assert_eq!(value["rows"][1]["misses"]["L1D"], 1000);
-    let modelled = value["modelled_columns"].as_array().expect("a list");
-    assert!(modelled.contains(&"misses.L1D".into()), "{modelled:?}");
-}
-
 #[test]
 fn threads_signals_and_children_lose_nothing_and_harm_nothing() {
     let program = Stepped::new();
@@ -136,43 +67,6 @@ fn threads_signals_and_children_lose_nothing_and_harm_nothing() {
         // The child, from which the breakpoints were removed, has run to its end.
         assert_eq!(value["exit_status"], 3);
     }
-}
-
-#[test]
-fn too_many_steps_are_told_and_end_the_program() {
-    let program = Stepped::new();
-    let ran = program.run("turns", "--json --max-steps 1000", "forever");
-    let value = ran.json();
-    assert_eq!((ran.status, &value["limited"]), (4, &true.into()));
-    assert_eq!(value["steps"], 1000);
-    assert_eq!(column(&value, "executions").iter().sum::<u64>(), 1000);
-    let warning = value["warnings"][0].as_str().unwrap_or_default();
-    assert!(warning.contains("1,000 steps were not enough"), "{value}");
-}
-
-#[test]
-fn what_the_program_prints_is_not_in_a_result_for_programs() {
-    let program = Stepped::new();
-    let text = program.run("turns", "", "turns");
-    assert_eq!(text.status, 7);
-    assert!(text.stdout.starts_with("printed by the program\nprogram!turns at "));
-    assert!(text.stdout.contains("Not simulated: "), "{}", text.stdout);
-    let csv = program.run("turns", "--csv", "turns");
-    assert!(csv.stderr.contains("printed by the program"));
-    let rows = csv_rows(&csv.stdout);
-    assert_eq!(
-        rows.iter().map(|row| &row["executions"]).collect::<Vec<_>>(),
-        ["2", "30", "30", "2"]
-    );
-    // The program really ran, whatever the machine of the caches.
-    assert!(rows.iter().all(|row| row["modelled"] == "false"));
-}
-
-#[test]
-fn a_program_that_becomes_another_is_told() {
-    let ran = Stepped::new().run("turns", "", "exec");
-    assert!(ran.stderr.contains("replaced itself"), "{}", ran.stderr);
-    assert_eq!(ran.status, 7);
 }
 
 #[test]
@@ -215,15 +109,6 @@ int 0x80
     assert_eq!((ran.status, &value["exit_status"]), (5, &5.into()));
 }
 
-#[test]
-fn what_cannot_be_stepped_is_refused() {
-    let program = Stepped::new();
-    for range in ["nothing_of_that_name", "*", "0x10", "turns+0", "turns+2000000"] {
-        refused(&program.line(range, "", ""), 2, "usage");
-    }
-    refused("simulate --range main -- /nothing/here", 5, "file");
-}
-
 /// A signal to halprof alone ends the program, whatever it does, and the counts so far are printed.
 #[test]
 fn a_signal_ends_the_program_and_shows_the_counts() {
@@ -260,7 +145,7 @@ fn a_signal_ends_the_program_and_shows_the_counts() {
 #[test]
 fn a_range_is_an_address_of_the_file() {
     for kind in ["-no-pie", "-pie"] {
-        let program = Stepped::built(PROGRAM, &["-O1", "-fPIE", kind, "-lpthread"]);
+        let program = Stepped::built(STEPPED, &["-O1", "-fPIE", kind, "-lpthread"]);
         let named = program.json("turns", "turns");
         let output = Command::new("nm").arg(program.path()).output().expect("nm");
         let text = String::from_utf8(output.stdout).expect("text");

@@ -1,8 +1,7 @@
 //! Does `simulate` count the same on Windows as elsewhere?
 
+use crate::cli::binaries::STEPPED;
 use crate::wine::prefix::{Wine, compile};
-
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
 /// The columns that are exact and do not depend on the calling convention.
 const COLUMNS: [&str; 6] = ["executions", "iterations", "taken", "reads", "writes", "bytes"];
@@ -14,7 +13,7 @@ fn a_range_is_counted_as_elsewhere() {
     let Some(wine) = Wine::new() else {
         return;
     };
-    compile(&wine.folder().join("stepped.exe"), &["-O1", PROGRAM]);
+    compile(&wine.folder().join("stepped.exe"), &["-O1", STEPPED]);
     let here = Stepped::new();
     for (range, length, status) in
         [("turns", 7, 7), ("touch", 14, 0), ("calls", 14, 0), ("fill", 21, 0)]
