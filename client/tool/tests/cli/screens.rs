@@ -52,31 +52,6 @@ fn screens_are_as_expected_and_keep_to_their_width() {
     }
 }
 
-#[test]
-fn what_is_piped_is_whole() {
-    let list = halprof("--machine zen4 list -v").stdout;
-    let cut = halprof("--machine zen4 list -v --width 60").stdout;
-    assert!(!list.contains('…') && !list.contains("No room for"), "{list}");
-    assert!(list.lines().any(|line| line.chars().count() > 120), "{list}");
-    assert!(cut.lines().count() > list.lines().count(), "{cut}");
-}
-
-#[test]
-fn a_report_without_options_is_a_page() {
-    let (_folder, path) = folder();
-    let file = text(&path);
-    let sources = "TotalIssues,TotalCycles,BranchInstructions,BranchMispredictions,CacheMisses";
-    for (machine, list) in
-        [("skylake", "TotalIssues"), ("skylake,processors=64", sources), ("skylake", "all")]
-    {
-        json(&format!("--machine {machine} record -e {list} -o {file}"));
-        for width in ["60", "80", "0"] {
-            let report = halprof(&format!("report {file} --width {width}")).stdout;
-            assert!(report.lines().count() <= 40 && report.contains("More: "), "{report}");
-        }
-    }
-}
-
 /// Names are cut and columns follow on the next line, but no line is longer than what was asked for.
 #[test]
 fn no_line_is_longer_than_asked() {

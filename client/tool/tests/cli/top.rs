@@ -1,6 +1,6 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
-use crate::cli::support::{folder, halprof, signal, skipped, text};
+use crate::cli::support::{signal, skipped};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -180,26 +180,6 @@ fn it_ends_with_its_terminal() {
     while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(Instant::now() < end, "it still runs");
         std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// A workload that does not end within the interval.
-const LONG: &str = "instructions=900000000,cycles=900000000,user=80,programs=70+30,processors=all";
-
-#[test]
-fn samples_of_one_interval_are_those_of_a_recording() {
-    let (_folder, file) = folder();
-    let file = text(&file);
-    let keys = "process,symbol,processor";
-    let options = format!("-e TotalCycles:100003,TotalIssues:200003:k --workload {LONG}");
-    halprof(&format!("--machine {MACHINE} record -d 0.1 -o {file} {options}"));
-    let report = halprof(&format!("report {file} --by {keys} --csv"));
-    let once = format!("--machine {MACHINE} top --once -I 100 --by {keys} {options} --csv");
-    let top = halprof(&once);
-    assert!(top.stdout.lines().count() > 6, "{}", top.stdout);
-    assert_eq!(top.stdout, report.stdout);
-    for said in ["modelled machine", "aim for 10,000"] {
-        assert!(top.stderr.contains(said), "{}", top.stderr);
     }
 }
 
