@@ -14,7 +14,7 @@ use sim::load::workload::{self, Workload};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Runs a command on a machine, which it leaves in the state in which it ends.
+/// Runs a command on a machine that is there afterwards; its exit status.
 fn ran(arguments: &[&str], ctx: &mut Context) -> Result<u32> {
     let all = ["halprof", "--quiet"].iter().chain(arguments);
     let parsed = Arguments::parse_from(all).expect("arguments");

@@ -2,16 +2,16 @@
 //!
 //! A case begins with a line `# WHAT HOLDS` and has a folder of its own. In it `= NAME` writes a file
 //! with the indented lines below, `! COMMAND` is for the shell, `> ARGUMENTS` runs the tool, which must
-//! succeed, and `$ ARGUMENTS` runs it to look at what it says;
-//! `{elf}`, `{pe}`, `{stepped}` and `{twins}` stand for the programs of [`binaries`], `{source}` for the folder with
-//! their source, and a case with one of them is skipped where there is no compiler; `{marks}` and
-//! `{branches}` are the recordings of [`timeline`] and [`branches`], and in the shell `$HALPROF` is the
-//! tool. Below one run or several is what holds for each of them:
+//! succeed, and `$ ARGUMENTS` runs it to look at what it says. `{elf}`, `{pe}`, `{stepped}` and
+//! `{twins}` stand for the programs of [`binaries`], `{source}` for the folder with their source, and a
+//! case with one of them is skipped where there is no compiler; `{marks}` and `{branches}` are the
+//! recordings of [`timeline`] and [`branches`], and in the shell `$HALPROF` is the tool. Below one run or
+//! several is what holds for each of them:
 //!
 //! * `/PATH is JSON`, `/PATH in LEAST MOST`, `/PATH has TEXT`, `/PATH lacks TEXT` and `/PATH count N`
 //!   are of the JSON, which is always valid by its schema. A path has names of fields and indexes of
-//!   elements, `*` for all elements, and `FIELD=TEXT` for the elements, or the object, that have this; with `*` what
-//!   is compared is a list, and an absent field is null.
+//!   elements, `*` for all elements, and `FIELD=TEXT` for the elements, or the object, that have this;
+//!   with `*` what is compared is a list, and an absent field is null.
 //! * `stdout has TEXT` and `stdout lacks TEXT`, and the same of `stderr` or of a file by its name, are
 //!   of the text without its line breaks; `stdout lines N` and `stdout is TEXT` of its lines.
 //! * `status N` is the exit status, 0 if nothing is said; `error STATUS CODE` is a refusal, which has a
