@@ -96,6 +96,22 @@ fn toolchain(shell: &Shell) -> Result<(Toolchain, &'static [&'static str])> {
     Ok((Toolchain::Debian, &["-Zbuild-std=std,panic_abort"]))
 }
 
+/// Runs clippy on what only Windows compiles, where rustup has its target.
+pub(crate) fn lint(shell: &Shell) -> Result<()> {
+    if !rustup::has_target(shell, TARGET) {
+        println!("clippy for Windows: skipped, because rustup has no {TARGET}");
+        return Ok(());
+    }
+    // With all that they depend on in client/.
+    let packages = ["etw", "measure", "setup", "profile", "simulate", "c"];
+    let packages = packages.iter().flat_map(|name| ["-p".to_owned(), format!("halprof-{name}")]);
+    cmd!(shell, "cargo clippy --profile suite --target {TARGET} -p halprof")
+        .args(packages)
+        .args(["--", "-D", "warnings"])
+        .run()
+        .context("lint the client for Windows")
+}
+
 /// Runs the tests of halprof-measure as a Windows program under Wine. The tests contain stand-ins
 /// for the parts of thread profiling that Wine lacks.
 pub(crate) fn library_tests(shell: &Shell) -> Result<()> {

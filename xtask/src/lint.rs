@@ -1,6 +1,7 @@
-//! `cargo xtask lint`: rustfmt, clippy and rustdoc, for this machine and for the driver's target.
+//! `cargo xtask lint`: rustfmt, clippy and rustdoc, for this machine, for Windows, and for the
+//! driver's target.
 
-use crate::{has_subcommand, setup, side_by_side, suite, sys};
+use crate::{exe, has_subcommand, setup, side_by_side, suite, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -10,7 +11,8 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check").run().context("run `cargo fmt`")?;
-    side_by_side(shell, &[&suite::lint, &sys::lint])
+    side_by_side(shell, &[&suite::lint, &sys::lint])?;
+    exe::lint(shell)
 }
 
 /// Installs a toolchain component if it is missing.

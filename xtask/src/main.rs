@@ -37,7 +37,7 @@ enum Task {
     Package,
     /// Writes the JSON schemas, which are generated from the tool's types.
     Documents,
-    /// Runs rustfmt, clippy and rustdoc, for this machine and for the driver's target.
+    /// Runs rustfmt, clippy and rustdoc, for this machine, for Windows, and for the driver's target.
     Lint,
     /// Runs the fast tests; run `lint` and `test` before each commit.
     Test(test::Options),

@@ -392,10 +392,7 @@ fn without_name(error: io::Error) -> io::Error {
 
 /// A temporary file with the usual permissions, so that others may read it as any other file of the
 /// user; on Windows its folder gives them.
-#[cfg_attr(
-    not(unix),
-    expect(unused_mut, clippy::let_and_return, reason = "only Unix sets permissions")
-)]
+#[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix sets permissions"))]
 fn unnamed() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]

@@ -90,6 +90,7 @@ struct Reply {
 }
 
 impl WinHttp {
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all are safe for one reason")]
     fn load() -> Result<Self> {
         let library = Library::load("winhttp.dll")?;
         // SAFETY: the fields have the types of the functions.

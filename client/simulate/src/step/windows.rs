@@ -147,6 +147,7 @@ impl Debuggee {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "Linux knows it by the thread's registers")]
     pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
         Ok(self.is_32_bit)
     }
@@ -197,19 +198,20 @@ impl Debuggee {
     fn set_context(&self, thread: Thread, context: &Context) -> io::Result<()> {
         let handle = self.traced(thread)?.handle;
         match context {
-            // SAFETY: the thread's handle is open, the thread is stopped, and the registers are its
-            // own.
             Context::Short(context) => {
+                // SAFETY: the thread's handle is open, the thread is stopped, and the registers are
+                // its own.
                 check(unsafe { Wow64SetThreadContext(handle, &raw const **context) })
             }
-            // SAFETY: as above; the structure is aligned to 16 bytes.
             Context::Long(context) => {
+                // SAFETY: as above; the structure is aligned to 16 bytes.
                 check(unsafe { SetThreadContext(handle, &raw const context.0) })
             }
         }
     }
 
     /// Whether the last trap was a breakpoint, not a step.
+    #[expect(clippy::unnecessary_wraps, reason = "Linux asks the thread")]
     pub(super) fn is_breakpoint(&self, _: Thread) -> io::Result<bool> {
         Ok(BREAKPOINTS.contains(&self.last))
     }

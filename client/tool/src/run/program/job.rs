@@ -99,6 +99,7 @@ impl Job {
     }
 
     /// The running processes of the job: identifiers, and names if Windows reveals them.
+    #[expect(clippy::large_stack_arrays, reason = "32 KiB, of a megabyte")]
     pub(super) fn processes(&self) -> Vec<(u32, Option<String>)> {
         let mut members =
             Box::new(Members { assigned: 0, listed: 0, processes: [0; PROCESSES_MAX] });
