@@ -12,7 +12,7 @@ pub(crate) fn kernel(event: Event) -> u64 {
     100_000 + 16 * event.index() as u64
 }
 
-/// How often `event` happens in one round.
+/// How often `event` happens in one round, in both modes together.
 pub(crate) fn both_modes(event: Event) -> u64 {
     user(event) + kernel(event)
 }

@@ -129,7 +129,7 @@ pub(super) fn processes() -> Option<Vec<(u32, String)>> {
     Some(entries.map(|entry| (entry.th32ProcessID, wide::text(&entry.szExeFile))).collect())
 }
 
-/// The identifier of a process's first thread; `None` if Windows lists none, whose error is the last.
+/// The identifier of a process's first thread; `None` if Windows lists none, and GetLastError says why.
 pub fn thread_of(process: u32) -> Option<u32> {
     let snapshot = snapshot(TH32CS_SNAPTHREAD, 0)?;
     let empty =
