@@ -11,9 +11,6 @@ pub(crate) struct Options {
     /// How long each fuzz target runs, in seconds.
     #[arg(long, default_value_t = 2)]
     fuzz_seconds: u32,
-    /// Modelled machines to run the driver on, each with 50 sequences of client and system actions.
-    #[arg(long, default_value_t = 30)]
-    soak_machines: u32,
 }
 
 /// Runs everything.
@@ -21,8 +18,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::for_tests(shell))?;
     side_by_side(shell, &[&sys::build_shipped, &suite::build])?;
     let fuzz = |shell: &Shell| suite::fuzz(shell, options.fuzz_seconds);
-    let soak = |shell: &Shell| suite::soak(shell, options.soak_machines);
-    side_by_side(shell, &[&suite::documentation, &fuzz, &soak])?;
+    side_by_side(shell, &[&suite::documentation, &fuzz])?;
     suite::memory_image(shell)?;
     suite::tests(shell, Part::Fast)
 }
