@@ -22,12 +22,10 @@ pub(crate) struct Options {
 /// Runs everything.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::all(shell))?;
-    speakeasy::install(shell)?;
-    foreign::install(shell)?;
     if options.all {
         lint::run(shell)?;
     }
-    side_by_side(shell, &[&sys::variants::build, &tool_and_libraries])?;
+    side_by_side(shell, &[&sys::variants::build, &tool_and_libraries, &third_party_programs])?;
     package::make(shell)?;
     suite::build(shell)?;
     let fuzz = |shell: &Shell| suite::fuzz(shell, options.fuzz_seconds);
@@ -39,6 +37,12 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     }
     suite::documentation(shell)?;
     suite::tests(shell, Part::All)
+}
+
+/// Installs what only the tests at the end need. One after the other: each may ask apt, which runs once.
+fn third_party_programs(shell: &Shell) -> Result<()> {
+    speakeasy::install(shell)?;
+    foreign::install(shell)
 }
 
 /// Builds the tool for Windows, and builds and tests what is in profiles of its own.
