@@ -138,13 +138,13 @@ impl Package {
 /// The packages that `cargo xtask test` needs.
 pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
     let rust = if rustup::has_target(shell, TARGET) { &[] } else { RUST };
-    [DRIVER, LLVM, TERMINAL, NODE, READERS, ENGINE, rust].into_iter().flatten().collect()
+    [DRIVER, LLVM, TERMINAL, NODE, READERS, ENGINE, BENCHMARK, rust].into_iter().flatten().collect()
 }
 
 /// The packages that all tasks together need.
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
-    let slow = [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS, PROFILES, BENCHMARK];
+    let slow = [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS, PROFILES];
     all.extend(slow.into_iter().flatten());
     all
 }
