@@ -1,8 +1,8 @@
 //! Samples and branches, filtered and summed by keys.
 //!
 //! ```text
-//! samples -> Aggregator (totals by GroupKey) -> Aggregate (filtered, scaled) -> report, annotate
-//!                                            -> Samples (by thread and time) -> exports, pictures
+//! samples -> Aggregator -> Groups (totals by GroupKey) -> Aggregate (filtered, scaled) -> report, annotate
+//!                                                      -> Samples (by thread and time) -> exports, pictures
 //! ```
 
 pub(crate) mod aggregator;
@@ -17,7 +17,7 @@ pub(crate) mod source_totals;
 
 use crate::file::{Reader, Recording, Slices};
 use crate::symbols::Symbols;
-use aggregator::{Aggregator, GroupBy, GroupKey, Totals, stacked};
+use aggregator::{Aggregator, GroupBy, GroupKey, Groups, Totals, stacked};
 use filter::Filter;
 use filtered::{BoundFilter, TimeRange};
 use halprof_measure::Result;
@@ -33,16 +33,16 @@ pub(crate) struct Aggregate {
     pub(crate) recording: Recording,
     pub(crate) filter: BoundFilter,
     pub(crate) locations: ResolvedLocations,
-    aggregator: Aggregator,
+    groups: Groups,
     /// The sources that were not on a counter all the time.
     slices: BTreeMap<u16, Slices>,
 }
 
 impl Aggregate {
-    /// What was aggregated of a recording, with the code that `keys` and the filter need.
+    /// The groups of a recording's samples, with the code that `keys` and the filter need.
     pub(crate) fn new(
         recording: Recording,
-        aggregator: Aggregator,
+        groups: Groups,
         filter: &Filter,
         keys: &[Key],
         symbols: &mut Symbols,
@@ -50,13 +50,13 @@ impl Aggregate {
         Ok(Self {
             filter: BoundFilter::new(filter, &recording)?,
             locations: ResolvedLocations::resolve(
-                &aggregator.locations(&recording.stacks),
+                &groups.locations(&recording.stacks),
                 symbols,
                 filter,
                 keys,
             ),
             slices: recording.slices(),
-            aggregator,
+            groups,
             recording,
         })
     }
@@ -69,7 +69,7 @@ impl Aggregate {
         source: Option<u16>,
         mut visit: impl FnMut(GroupKey, Totals),
     ) {
-        self.aggregator.each(group_by, source, |group, totals| {
+        self.groups.each(group_by, source, |group, totals| {
             let GroupKey { source, process, processor, .. } = group;
             if self.filter.passes(source, process, processor)
                 && (!self.filter.needs_code() || self.locations.passes(group.location()))
@@ -88,7 +88,7 @@ impl Aggregate {
         self.each(group_by, None, |group, some| totals.entry(group.source).or_default().add(some));
         let sources = totals.into_iter().map(|(index, totals)| SourceTotals {
             totals,
-            addressed: self.aggregator.addressed.get(&index).copied().unwrap_or(0),
+            addressed: self.groups.addressed.get(&index).copied().unwrap_or(0),
             ..SourceTotals::new(index, self.filter.source(index), &self.recording, &self.slices)
         });
         sources.collect()
@@ -100,7 +100,7 @@ pub(crate) fn aggregate_file(
     path: &Path,
     filter: &Filter,
     group_by: &[GroupBy],
-) -> Result<(Recording, Aggregator)> {
+) -> Result<(Recording, Groups)> {
     let time = TimeRange::read(path, filter)?;
     aggregate(Reader::open(path)?, &time, group_by)
 }
@@ -110,16 +110,17 @@ pub(crate) fn aggregate(
     reader: Reader,
     time: &TimeRange,
     group_by: &[GroupBy],
-) -> Result<(Recording, Aggregator)> {
+) -> Result<(Recording, Groups)> {
     let mut aggregator = Aggregator::new(group_by);
     let mut recording = reader.stacked(|samples, stacks| {
         let samples = stacked(samples, stacks);
-        aggregator.add(&samples.filter(|(sample, _)| time.contains(sample.timestamp)));
+        aggregator.add(samples.filter(|(sample, _)| time.contains(sample.timestamp)));
     })?;
+    let groups = aggregator.finish();
     if time.is_all() {
-        recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);
+        recording.seen_ns = groups.seen_ns(recording.metadata.timestamp_frequency);
     }
-    Ok((recording, aggregator))
+    Ok((recording, groups))
 }
 
 impl Filter {

@@ -2,10 +2,18 @@
 
 use crate::file::{StackId, StackTable};
 use crate::number::nanoseconds;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::{Mode, Sample};
+use std::hash::BuildHasher;
+use std::num::NonZero;
+use std::{iter, thread};
+
+/// How many samples of a shard wait, at most: enough to be worth starting threads for.
+const WAITING: usize = 1 << 14;
+/// How many processors are used, at most. The more there are, the more they wait for memory.
+const SHARDS: usize = 4;
 
 /// What samples are grouped by, besides their source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +43,8 @@ impl GroupBy {
 pub(crate) struct CodeLocation {
     /// 0 in kernel mode, which all processes share.
     pub(crate) process: u32,
-    pub(crate) ip: u64,
     mode: u8,
+    pub(crate) ip: u64,
 }
 
 impl CodeLocation {
@@ -101,7 +109,12 @@ pub(crate) struct GroupKey {
 
 impl GroupKey {
     pub(crate) fn of(sample: &Sample, stack: StackId, group_by: GroupBy) -> Self {
-        let full = Self {
+        Self::all_of(sample, stack).only(group_by)
+    }
+
+    /// Everything that a sample can be grouped by.
+    const fn all_of(sample: &Sample, stack: StackId) -> Self {
+        Self {
             ip: sample.ip,
             process: sample.process,
             thread: sample.thread,
@@ -109,8 +122,7 @@ impl GroupKey {
             stack,
             source: sample.source,
             mode: sample.mode,
-        };
-        full.only(group_by)
+        }
     }
 
     /// The same, without what `group_by` does not distinguish.
@@ -150,73 +162,155 @@ impl GroupKey {
 pub(crate) fn stacked<'a>(
     samples: &'a [Sample],
     stacks: &'a [StackId],
-) -> impl Iterator<Item = (&'a Sample, StackId)> + Clone {
+) -> impl Iterator<Item = (&'a Sample, StackId)> {
     samples.iter().zip(stacks.iter().copied())
 }
 
 /// The same of samples that have no stacks.
-pub(crate) fn without_stacks(
-    samples: &[Sample],
-) -> impl Iterator<Item = (&Sample, StackId)> + Clone {
+pub(crate) fn without_stacks(samples: &[Sample]) -> impl Iterator<Item = (&Sample, StackId)> {
     samples.iter().map(|sample| (sample, StackId::NONE))
 }
 
-pub(crate) type TotalsByKey = FxHashMap<GroupKey, Totals>;
+type TotalsByKey = FxHashMap<GroupKey, Totals>;
 
-/// Everything that was summed up.
+/// A part of the samples: those of some addresses.
+#[derive(Debug)]
+struct Shard {
+    /// Samples that are not added yet, with their periods.
+    waiting: Vec<(GroupKey, u64)>,
+    /// The totals by each grouping, in the aggregator's order.
+    totals: Vec<TotalsByKey>,
+}
+
+impl Shard {
+    /// Adds all samples to one map after the other, so that the processor waits for several entries of
+    /// a large map at the same time.
+    fn add_waiting(&mut self, group_by: &[GroupBy]) {
+        for (&group_by, totals) in group_by.iter().zip(&mut self.totals) {
+            for &(group, period) in &self.waiting {
+                totals.entry(group.only(group_by)).or_default().add(Totals::alike(1, period));
+            }
+        }
+        self.waiting.clear();
+    }
+
+    /// Makes room for the waiting samples. The calling thread does so for all, because glibc would give
+    /// each thread a heap of its own, and keep what a map leaves there when it grows.
+    fn reserve(&mut self) {
+        for totals in &mut self.totals {
+            totals.reserve(self.waiting.len());
+        }
+    }
+}
+
+/// Sums up samples, on several processors if they are many.
 #[derive(Debug)]
 pub(crate) struct Aggregator {
-    /// The first and the last timestamp that was counted.
-    pub(crate) span: Option<(u64, u64)>,
-    /// Samples with an address, by source.
-    pub(crate) addressed: FxHashMap<u16, u64>,
-    /// Whether any sample had a stack.
+    span: Option<(u64, u64)>,
+    addressed: FxHashMap<u16, u64>,
     stacks: bool,
-    all: Vec<(GroupBy, TotalsByKey)>,
+    group_by: Vec<GroupBy>,
+    shards: Vec<Shard>,
 }
 
 impl Aggregator {
-    /// Each sample is counted in as few maps as there can be: a coarser grouping is a sum over a
+    /// Each sample is counted in as few groupings as there can be: a coarser one is a sum over a
     /// finer one.
     pub(crate) fn new(group_by: &[GroupBy]) -> Self {
-        let mut all: Vec<(GroupBy, TotalsByKey)> = Vec::new();
+        let mut all: Vec<GroupBy> = Vec::new();
         for &group_by in group_by {
-            if !all.iter().any(|(other, _)| other.has(group_by)) {
-                all.retain(|&(other, _)| !group_by.has(other));
-                all.push((group_by, TotalsByKey::default()));
+            if !all.iter().any(|other| other.has(group_by)) {
+                all.retain(|&other| !group_by.has(other));
+                all.push(group_by);
             }
         }
-        Self { span: None, addressed: FxHashMap::default(), stacks: false, all }
+        let totals = vec![TotalsByKey::default(); all.len()];
+        let shard = || Shard { waiting: Vec::new(), totals: totals.clone() };
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let shards = iter::repeat_with(shard).take(processors.min(SHARDS)).collect();
+        Self { span: None, addressed: FxHashMap::default(), stacks: false, group_by: all, shards }
     }
 
-    /// The time between the first and the last counted sample.
-    pub(crate) fn seen_ns(&self, frequency: u64) -> u64 {
-        let (first, last) = self.span.unwrap_or_default();
-        nanoseconds(last - first, frequency).unwrap_or(0)
-    }
-
-    /// Adds samples: all of them to one map after the other, so that the processor waits for
-    /// several entries of a large map at the same time.
-    pub(crate) fn add<'a>(
-        &mut self,
-        samples: &(impl Iterator<Item = (&'a Sample, StackId)> + Clone),
-    ) {
-        let (mut first, mut last) = self.span.unwrap_or((u64::MAX, 0));
-        for (sample, stack) in samples.clone() {
+    /// Adds samples.
+    pub(crate) fn add<'a>(&mut self, samples: impl Iterator<Item = (&'a Sample, StackId)>) {
+        for (sample, stack) in samples {
             self.stacks |= !stack.is_none();
             if sample.mode != Mode::Unknown as u8 {
                 *self.addressed.entry(sample.source).or_default() += 1;
             }
-            first = first.min(sample.timestamp);
-            last = last.max(sample.timestamp);
-        }
-        self.span = (first <= last).then_some((first, last));
-        for (group_by, sums) in &mut self.all {
-            for (sample, stack) in samples.clone() {
-                let entry = GroupKey::of(sample, stack, *group_by);
-                sums.entry(entry).or_default().add(Totals::of(sample));
+            let (first, last) = self.span.unwrap_or((sample.timestamp, sample.timestamp));
+            self.span = Some((first.min(sample.timestamp), last.max(sample.timestamp)));
+            let shard = FxBuildHasher.hash_one(sample.ip) as usize % self.shards.len();
+            let Some(shard) = self.shards.get_mut(shard) else { continue };
+            shard.waiting.push((GroupKey::all_of(sample, stack), sample.period));
+            if shard.waiting.len() >= WAITING {
+                self.add_waiting();
             }
         }
+    }
+
+    /// Adds the first shard's samples on this thread, each other's on one of its own. If the system
+    /// gives no thread, they wait for the next call.
+    fn add_waiting(&mut self) {
+        self.shards.iter_mut().for_each(Shard::reserve);
+        let Some((first, others)) = self.shards.split_first_mut() else { return };
+        let group_by = &self.group_by;
+        thread::scope(|scope| {
+            for other in others {
+                drop(thread::Builder::new().spawn_scoped(scope, || other.add_waiting(group_by)));
+            }
+            first.add_waiting(group_by);
+        });
+    }
+
+    /// The groups of all samples.
+    pub(crate) fn finish(self) -> Groups {
+        let Self { span, addressed, stacks, group_by, mut shards } = self;
+        for shard in &mut shards {
+            shard.add_waiting(&group_by);
+        }
+        let mut parts: Vec<_> = shards.into_iter().map(|shard| shard.totals.into_iter()).collect();
+        let mut next = || merged(parts.iter_mut().filter_map(Iterator::next).collect());
+        let all = group_by.into_iter().map(|group_by| (group_by, next())).collect();
+        Groups { span, addressed, stacks, all }
+    }
+}
+
+/// The groups of all parts, in order. Without its address, a group can be in several.
+fn merged(parts: Vec<TotalsByKey>) -> Vec<(GroupKey, Totals)> {
+    let mut groups = Vec::with_capacity(parts.iter().map(FxHashMap::len).sum());
+    for part in parts {
+        groups.extend(part);
+    }
+    groups.sort_unstable_by_key(|&(group, _)| group);
+    groups.dedup_by(|(group, totals), (previous, sum)| {
+        let is_same = group == previous;
+        if is_same {
+            sum.add(*totals);
+        }
+        is_same
+    });
+    groups
+}
+
+/// Everything that was summed up.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// The first and the last timestamp that was counted.
+    span: Option<(u64, u64)>,
+    /// Samples with an address, by source.
+    pub(crate) addressed: FxHashMap<u16, u64>,
+    /// Whether any sample had a stack.
+    stacks: bool,
+    /// Each in the order of its keys, so that what is looked up for one group is near the last one's.
+    all: Vec<(GroupBy, Vec<(GroupKey, Totals)>)>,
+}
+
+impl Groups {
+    /// The time between the first and the last counted sample.
+    pub(crate) fn seen_ns(&self, frequency: u64) -> u64 {
+        let (first, last) = self.span.unwrap_or_default();
+        nanoseconds(last - first, frequency).unwrap_or(0)
     }
 
     /// Passes each group of one source, or of all, to `visit`, with its totals.
@@ -226,31 +320,30 @@ impl Aggregator {
         source: Option<u16>,
         mut visit: impl FnMut(GroupKey, Totals),
     ) {
-        let Some((finer, sums)) = self.all.iter().find(|(other, _)| other.has(group_by)) else {
+        let Some((finer, groups)) = self.all.iter().find(|(other, _)| other.has(group_by)) else {
             return;
         };
-        let sums = sums.iter().filter(|(key, _)| source.is_none_or(|source| source == key.source));
+        let groups = groups.iter().copied();
+        let groups = groups.filter(|(key, _)| source.is_none_or(|source| source == key.source));
         // Where no sample has a stack, grouping by stack too makes no more groups.
         let same = GroupBy { stack: group_by.stack || finer.stack && !self.stacks, ..group_by };
         if *finer == same {
-            for (&key, &sum) in sums {
-                visit(key, sum);
-            }
+            groups.for_each(|(key, totals)| visit(key, totals));
             return;
         }
-        let mut coarser = TotalsByKey::default();
-        for (key, &sum) in sums {
-            coarser.entry(key.only(group_by)).or_default().add(sum);
+        let mut coarser: FxHashMap<GroupKey, Totals> = FxHashMap::default();
+        for (key, totals) in groups {
+            coarser.entry(key.only(group_by)).or_default().add(totals);
         }
-        for (key, sum) in coarser {
-            visit(key, sum);
+        for (key, totals) in coarser {
+            visit(key, totals);
         }
     }
 
     /// Every location, callers' too, once, in order.
     pub(crate) fn locations(&self, stacks: &StackTable) -> Vec<CodeLocation> {
-        let tallies = self.all.iter().filter(|(group_by, _)| group_by.location);
-        let entries = tallies.flat_map(|(_, sums)| sums.keys());
+        let groups = self.all.iter().filter(|(group_by, _)| group_by.location);
+        let entries = groups.flat_map(|(_, groups)| groups.iter().map(|(key, _)| key));
         let mut locations: Vec<CodeLocation> =
             entries.clone().map(|entry| entry.location()).collect();
         let mut known = FxHashSet::default();
@@ -277,11 +370,17 @@ mod tests {
     const PROCESS: GroupBy = GroupBy { location: false, process: true, ..PLACE };
     const NOTHING: GroupBy = GroupBy { location: false, ..PLACE };
 
-    fn each(tallies: &Aggregator, group_by: GroupBy) -> Vec<(GroupKey, Totals)> {
+    fn each(groups: &Groups, group_by: GroupBy) -> Vec<(GroupKey, Totals)> {
         let mut all = Vec::new();
-        tallies.each(group_by, None, |entry, sum| all.push((entry, sum)));
+        groups.each(group_by, None, |entry, sum| all.push((entry, sum)));
         all.sort_unstable_by_key(|&(entry, _)| entry);
         all
+    }
+
+    fn summed(group_by: &[GroupBy], samples: &[Sample]) -> Groups {
+        let mut aggregator = Aggregator::new(group_by);
+        aggregator.add(without_stacks(samples));
+        aggregator.finish()
     }
 
     fn sample(ip: u64, process: u32, mode: Mode) -> Sample {
@@ -290,15 +389,33 @@ mod tests {
 
     #[test]
     fn coarser_groups_are_sums() {
-        let mut tallies = Aggregator::new(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE]);
-        assert_eq!(tallies.all.len(), 2);
         let samples = [1, 2, 1].map(|ip| sample(ip, 4, Mode::User));
-        tallies.add(&without_stacks(&samples));
-        let all = each(&tallies, NOTHING);
+        let groups = summed(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE], &samples);
+        assert_eq!(groups.all.len(), 2);
+        let all = each(&groups, NOTHING);
         let sum = Totals { samples: 3, events: u64::MAX, squares: u128::MAX };
         assert_eq!(all, [(GroupKey::default(), sum)]);
-        assert_eq!(each(&tallies, PLACE).len(), 2);
-        assert_eq!(each(&tallies, PROCESS).len(), 1);
+        assert_eq!(each(&groups, PLACE).len(), 2);
+        assert_eq!(each(&groups, PROCESS).len(), 1);
+    }
+
+    #[test]
+    fn samples_that_are_added_together_are_all_counted() {
+        let count = 2 * SHARDS * WAITING + 1;
+        let samples: Vec<Sample> = (0..count as u64)
+            .map(|n| Sample { period: 1, ..sample(n % 7, n as u32 % 5, Mode::User) })
+            .collect();
+        let groups = summed(&[PLACE, PROCESS], &samples);
+        for (group_by, distinct) in [(PLACE, 35), (PROCESS, 5)] {
+            let all = each(&groups, group_by);
+            assert_eq!(all.len(), distinct);
+            for (key, totals) in all {
+                let alike = samples
+                    .iter()
+                    .filter(|sample| GroupKey::of(sample, StackId::NONE, group_by) == key);
+                assert_eq!(totals, Totals::alike(alike.count() as u64, 1));
+            }
+        }
     }
 
     #[test]
@@ -307,15 +424,14 @@ mod tests {
         let samples =
             [sample(1, 4, Mode::Kernel), sample(1, 8, Mode::Kernel), sample(1, 8, Mode::User)];
         for group_by in [&[PLACE, PROCESS][..], &[both]] {
-            let mut tallies = Aggregator::new(group_by);
-            tallies.add(&without_stacks(&samples));
+            let groups = summed(group_by, &samples);
             let kernel = CodeLocation { ip: 1, process: 0, mode: Mode::Kernel as u8 };
             let user = CodeLocation { ip: 1, process: 8, mode: Mode::User as u8 };
-            assert_eq!(tallies.locations(&StackTable::default()), [kernel, user]);
-            let locations = each(&tallies, PLACE);
+            assert_eq!(groups.locations(&StackTable::default()), [kernel, user]);
+            let locations = each(&groups, PLACE);
             let locations = locations.iter().map(|(entry, sum)| (entry.location(), sum.samples));
             assert_eq!(locations.collect::<Vec<_>>(), [(kernel, 2), (user, 1)]);
-            let processes = each(&tallies, PROCESS);
+            let processes = each(&groups, PROCESS);
             let processes = processes.iter().map(|(entry, sum)| (entry.process, sum.samples));
             assert_eq!(processes.collect::<Vec<_>>(), [(4, 1), (8, 2)]);
         }

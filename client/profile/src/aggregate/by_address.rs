@@ -24,9 +24,9 @@ pub(crate) struct ByAddress {
 impl ByAddress {
     pub(crate) fn read(path: &Path, filter: &Filter, symbol_path: &SymbolPath) -> Result<Self> {
         let group_by = filter.group_by().with(&[Key::Address]);
-        let (recording, aggregator) = aggregate_file(path, filter, &[group_by])?;
+        let (recording, groups) = aggregate_file(path, filter, &[group_by])?;
         let mut symbols = Symbols::open(&recording, symbol_path);
-        let aggregate = Aggregate::new(recording, aggregator, filter, &[], &mut symbols)?;
+        let aggregate = Aggregate::new(recording, groups, filter, &[], &mut symbols)?;
         let mut sources = aggregate.sources(group_by);
         sources.retain(|source| source.totals.samples != 0);
         sources.sort_by_key(|source| Reverse(source.totals.samples));

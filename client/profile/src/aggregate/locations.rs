@@ -20,13 +20,14 @@ struct Resolved {
 /// The module, function and line of each location of a recording.
 #[derive(Default)]
 pub(crate) struct ResolvedLocations {
-    resolved: FxHashMap<CodeLocation, Resolved>,
+    /// In order: groups come in the same one, so that the next is mostly near the last.
+    resolved: Vec<(CodeLocation, Resolved)>,
     /// Each value once, by its number.
     values: Vec<Value>,
 }
 
 impl ResolvedLocations {
-    /// Looks up what `keys` and the filter need.
+    /// Looks up what `keys` and the filter need. The locations are in order.
     pub(crate) fn resolve(
         locations: &[CodeLocation],
         symbols: &mut Symbols,
@@ -58,9 +59,14 @@ impl ResolvedLocations {
         Self { resolved: locations.iter().map(resolve).collect(), values }
     }
 
+    fn get(&self, location: CodeLocation) -> Option<Resolved> {
+        let found = self.resolved.binary_search_by_key(&location, |&(location, _)| location);
+        self.resolved.get(found.ok()?).map(|&(_, resolved)| resolved)
+    }
+
     /// Whether the filter accepts a location.
     pub(crate) fn passes(&self, location: CodeLocation) -> bool {
-        self.resolved.get(&location).is_some_and(|resolved| resolved.passes)
+        self.get(location).is_some_and(|resolved| resolved.passes)
     }
 
     /// The number of the function that called at this location; 0 if none is known.
@@ -70,7 +76,7 @@ impl ResolvedLocations {
 
     /// The number of a key's value at a location.
     pub(crate) fn number(&self, location: CodeLocation, key: Key) -> u32 {
-        let resolved = self.resolved.get(&location).copied().unwrap_or_default();
+        let resolved = self.get(location).unwrap_or_default();
         let mut values = KEYS.into_iter().zip(resolved.numbers);
         values.find(|&(known, _)| known == key).map_or(0, |(_, number)| number)
     }

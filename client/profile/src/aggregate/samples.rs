@@ -187,7 +187,7 @@ impl SamplesBuilder {
             mode: mode_of(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, track, totals);
-        self.aggregator.add(&std::iter::once((sample, stack)));
+        self.aggregator.add(std::iter::once((sample, stack)));
         if let Some(timed_samples) = &mut self.timed_samples {
             let group = GroupKey::of(sample, stack, GROUP_BY);
             timed_samples.add(sample.timestamp, group, totals);
@@ -204,8 +204,7 @@ impl SamplesBuilder {
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
         self.timeline.scale(|track, totals| scaled(track.source, totals));
         let mut groups: Vec<(GroupKey, Totals)> = Vec::new();
-        self.aggregator.each(GROUP_BY, None, |group, totals| groups.push((group, totals)));
-        groups.sort_unstable_by_key(|&(group, _)| group);
+        self.aggregator.finish().each(GROUP_BY, None, |group, totals| groups.push((group, totals)));
         let mut places = Places::new(&recording, name, groups.len());
         let location_totals = groups.into_iter().map(|(group, sum)| LocationTotals {
             source: group.source,

@@ -11,7 +11,9 @@ pub mod events;
 pub mod share;
 pub mod skid;
 
-use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey, without_stacks};
+use crate::aggregate::aggregator::{
+    Aggregator, CodeLocation, GroupBy, GroupKey, Groups, without_stacks,
+};
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, Value, fields, has_totals};
@@ -260,18 +262,18 @@ type Numbers = [u32; Key::ALL.len()];
 impl Report {
     /// Reads and sums up a recording.
     pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
-        let (recording, aggregator) = aggregate_file(path, &query.filter, &query.group_by())?;
+        let (recording, groups) = aggregate_file(path, &query.filter, &query.group_by())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
-        Self::new(recording, aggregator, query, &mut symbols)
+        Self::new(recording, groups, query, &mut symbols)
     }
 
     /// Sums up the waits of a trace, as samples of where each thread went on, with the nanoseconds that
     /// it had waited for their period. The filter has no span of time.
     pub(crate) fn read_waits(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
         let reader = Reader::open_waits(path)?;
-        let (recording, aggregator) = aggregate(reader, &TimeRange::default(), &query.group_by())?;
+        let (recording, groups) = aggregate(reader, &TimeRange::default(), &query.group_by())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
-        Self::new(recording, aggregator, query, &mut symbols)
+        Self::new(recording, groups, query, &mut symbols)
     }
 
     /// Sums up the samples that [`Live::take`] gave, within any span of time. The files that `symbols`
@@ -282,14 +284,14 @@ impl Report {
         symbols: &mut Symbols,
     ) -> Result<Self> {
         let mut aggregator = Aggregator::new(&query.group_by());
-        aggregator.add(&without_stacks(&samples));
+        aggregator.add(without_stacks(&samples));
         symbols.renew(&recording);
-        Self::new(recording, aggregator, query, symbols)
+        Self::new(recording, aggregator.finish(), query, symbols)
     }
 
     fn new(
         recording: Recording,
-        aggregator: Aggregator,
+        groups: Groups,
         query: &Query,
         symbols: &mut Symbols,
     ) -> Result<Self> {
@@ -298,7 +300,7 @@ impl Report {
         if query.call_tree {
             keys.extend(CallTree::KEYS);
         }
-        let aggregate = Aggregate::new(recording, aggregator, &query.filter, &keys, symbols)?;
+        let aggregate = Aggregate::new(recording, groups, &query.filter, &keys, symbols)?;
         let sources = aggregate.sources(base);
         let builder = ReportBuilder { aggregate: &aggregate, sources: &sources, query };
         let tables = query.tables.iter().map(|by| builder.table(by, base.with(by))).collect();

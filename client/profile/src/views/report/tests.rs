@@ -277,9 +277,9 @@ fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
         let mut aggregator = Aggregator::new(&[]);
         // In several blocks, and not in order.
         for &time in times {
-            aggregator.add(&without_stacks(&[at(time)]));
+            aggregator.add(without_stacks(&[at(time)]));
         }
-        aggregator.seen_ns(frequency)
+        aggregator.finish().seen_ns(frequency)
     };
     assert_eq!(seen(&[2000, 500, 2500], 1000), 2_000_000_000);
     assert_eq!(seen(&[7], 1000), 0);
