@@ -361,9 +361,12 @@ impl ReportBuilder<'_> {
             let numbers = self.numbers(by, entry, location, caller);
             let total = with_totals.then_some(totals.events);
             rows.entry(numbers).or_default().add(RowTotals { own: totals, total });
+            if !with_totals {
+                return;
+            }
             counted.clear();
             counted.insert(numbers);
-            while let Some(location) = caller.filter(|_| with_totals) {
+            while let Some(location) = caller {
                 caller = callers.next();
                 // That nobody called the outermost frame is no row.
                 if caller.is_none() && by.contains(&Key::Caller) {
