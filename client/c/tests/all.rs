@@ -18,32 +18,10 @@ const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 /// The header as cbindgen generates it; `HALPROF_HEADER=write` writes it.
 #[test]
 fn the_header_is_current() {
-    let names = [
-        ("Halprof", "halprof"),
-        ("HalprofCounts", "halprof_counts"),
-        ("HalprofThread", "halprof_thread"),
-        ("HalprofRow", "halprof_row"),
-        ("HalprofSample", "halprof_sample"),
-    ];
-    let mut config = cbindgen::Config {
-        language: cbindgen::Language::C,
-        include_guard: Some("HALPROF_H".to_owned()),
-        header: Some(
-            "/* Made from client/c/src/lib.rs, which says what holds for all of it. */".to_owned(),
-        ),
-        no_includes: true,
-        sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
-        cpp_compat: true,
-        documentation_style: cbindgen::DocumentationStyle::C99,
-        style: cbindgen::Style::Both,
-        usize_is_size_t: true,
-        ..cbindgen::Config::default()
-    };
-    let names = names.map(|(rust, c)| (rust.to_owned(), c.to_owned()));
-    config.export.rename = names.into_iter().collect();
+    let config = cbindgen::Config::from_file(format!("{PACKAGE}/cbindgen.toml"));
     let mut made = Vec::new();
     cbindgen::Builder::new()
-        .with_config(config)
+        .with_config(config.expect("cbindgen.toml"))
         .with_src(Path::new(PACKAGE).join("src/lib.rs"))
         .generate()
         .expect("a header")
@@ -58,9 +36,7 @@ fn the_header_is_current() {
 
 #[test]
 fn the_c_program_counts_regions_as_the_readme_says() {
-    let Some(output) = as_the_readme_says("gcc", "") else {
-        return;
-    };
+    let Some(output) = as_the_readme_says("gcc", "") else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         text.starts_with(
@@ -73,9 +49,7 @@ fn the_c_program_counts_regions_as_the_readme_says() {
 
 #[test]
 fn the_python_script_counts_a_region_as_the_readme_says() {
-    let Some(output) = as_the_readme_says("python3", "") else {
-        return;
-    };
+    let Some(output) = as_the_readme_says("python3", "") else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("modelled machine, not silicon\n"), "{text}");
     assert!(text.contains("\nsum: 20 passages, median 5000 TotalIssues:u\n"), "{text}");
@@ -101,9 +75,7 @@ fn built(source: &str) -> Option<(TempDir, PathBuf)> {
 
 #[test]
 fn the_interface_keeps_its_promises() {
-    let Some((_scratch, program)) = built("tests/abi.c") else {
-        return;
-    };
+    let Some((_scratch, program)) = built("tests/abi.c") else { return };
     let output = Command::new(&program).output().expect("it runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
 }
@@ -150,9 +122,7 @@ fn google_benchmark_shows_what_each_iteration_counts() {
         println!("skipped: libbenchmark-dev is absent");
         return;
     }
-    let Some(output) = as_the_readme_says("g++", "--benchmark_format=json") else {
-        return;
-    };
+    let Some(output) = as_the_readme_says("g++", "--benchmark_format=json") else { return };
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let row = &shown["benchmarks"][0];
     // Each iteration runs a workload of 2000 cycles and 5000 instructions.
@@ -214,17 +184,14 @@ fn values(marks: &[Mark], buffer: &Buffer, name: &str) -> Vec<Vec<u64>> {
     let mut values: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     let on = |mark: &&Mark| buffer.names()[mark.channel as usize] == name;
     for mark in marks.iter().filter(on) {
-        let thread = values.entry((mark.process, mark.thread)).or_default();
-        thread.push(mark.value);
+        values.entry((mark.process, mark.thread)).or_default().push(mark.value);
     }
     values.into_values().collect()
 }
 
 #[test]
 fn threads_forks_and_programs_that_are_started_lose_no_mark() {
-    let Some((_scratch, program)) = built("tests/marks.c") else {
-        return;
-    };
+    let Some((_scratch, program)) = built("tests/marks.c") else { return };
     let (marks, buffer, status) = marked(&mut Command::new(&program));
     assert_eq!(status, 0);
     let upto = |count: u64| (0..count).collect::<Vec<u64>>();
@@ -240,9 +207,7 @@ fn threads_forks_and_programs_that_are_started_lose_no_mark() {
 
 #[test]
 fn what_a_killed_program_marked_is_there() {
-    let Some((_scratch, program)) = built("tests/marks.c") else {
-        return;
-    };
+    let Some((_scratch, program)) = built("tests/marks.c") else { return };
     let (marks, buffer, status) = marked(Command::new(&program).arg("killed"));
     assert_eq!(status, -1);
     assert_eq!(values(&marks, &buffer, "killed"), [(0..1000).collect::<Vec<u64>>()]);
@@ -250,9 +215,7 @@ fn what_a_killed_program_marked_is_there() {
 
 #[test]
 fn without_a_recorder_a_program_marks_nothing_and_works() {
-    let Some((_scratch, program)) = built("tests/marks.c") else {
-        return;
-    };
+    let Some((_scratch, program)) = built("tests/marks.c") else { return };
     for buffer in [None, Some("3:0"), Some("no:buffer"), Some("0:1")] {
         let mut command = Command::new(&program);
         let command = buffer
@@ -264,9 +227,7 @@ fn without_a_recorder_a_program_marks_nothing_and_works() {
 
 #[test]
 fn the_examples_mark() {
-    let Some((_scratch, program)) = built("examples/marks.c") else {
-        return;
-    };
+    let Some((_scratch, program)) = built("examples/marks.c") else { return };
     let mut python = Command::new("python3");
     python.arg(format!("{PACKAGE}/examples/marks.py")).arg(libraries());
     let mut programs = vec![Command::new(&program)];
