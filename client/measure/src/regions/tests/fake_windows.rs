@@ -119,45 +119,30 @@ fn measured(
 }
 
 #[test]
-fn the_best_way_that_works_is_taken_and_the_others_are_told() {
-    for (refuses_counters, refuses_all, rdpmc, method, rejected) in [
-        (false, false, false, Method::ThreadProfiling, 0),
-        (true, false, true, Method::Rdpmc, 1),
-        (true, false, false, Method::Processors, 2),
-        (true, true, true, Method::Processors, 2),
+fn the_best_way_that_works_is_taken_or_the_one_that_is_wanted() {
+    use Method::{Processors, Rdpmc, ThreadProfiling};
+    for (refuses_counters, refuses_all, rdpmc, wanted, expected) in [
+        (false, false, false, None, Some((ThreadProfiling, 0))),
+        (true, false, true, None, Some((Rdpmc, 1))),
+        (true, false, false, None, Some((Processors, 2))),
+        (true, true, true, None, Some((Processors, 2))),
+        (false, false, true, Some(ThreadProfiling), Some((ThreadProfiling, 0))),
+        (false, false, true, Some(Rdpmc), Some((Rdpmc, 0))),
+        (false, false, false, Some(Rdpmc), None),
+        (false, false, true, Some(Processors), Some((Processors, 0))),
     ] {
         let mut connection = driver(rdpmc);
         let sources = sources(&mut connection);
         let windows = FakeWindows::default();
-        windows.state().refuses_counters = refuses_counters;
-        windows.state().refuses_all = refuses_all;
-        let regions = Regions::open_on(&mut connection, &sources, None, Some(&windows));
-        let regions = regions.expect("regions");
-        assert_eq!(regions.method(), method);
-        let report = regions.report();
-        assert_eq!(report.rejected.len(), rejected, "{report}");
-    }
-}
-
-#[test]
-fn a_way_that_is_wanted_is_taken_or_refused() {
-    for (wanted, rdpmc, works) in [
-        (Method::ThreadProfiling, true, true),
-        (Method::Rdpmc, true, true),
-        (Method::Rdpmc, false, false),
-        (Method::Processors, true, true),
-    ] {
-        let mut connection = driver(rdpmc);
-        let sources = sources(&mut connection);
-        let windows = FakeWindows::default();
-        let regions = Regions::open_on(&mut connection, &sources, Some(wanted), Some(&windows));
-        assert_eq!(regions.as_ref().is_ok_and(|regions| regions.method() == wanted), works);
-        assert_eq!(regions.is_err(), !works);
+        *windows.state() = State { refuses_counters, refuses_all, ..State::default() };
+        let regions = Regions::open_on(&mut connection, &sources, wanted, Some(&windows)).ok();
+        let method = regions.map(|regions| (regions.method(), regions.report().rejected.len()));
+        assert_eq!(method, expected, "{wanted:?}");
     }
     // A model has neither threads nor a platform.
     let mut connection = driver(true);
     let sources = sources(&mut connection);
-    let by_thread = Regions::open_by(&mut connection, &sources, Some(Method::ThreadProfiling));
+    let by_thread = Regions::open_by(&mut connection, &sources, Some(ThreadProfiling));
     assert_eq!(by_thread.expect_err("a model").code(), "unavailable");
 }
 
@@ -191,8 +176,7 @@ fn what_measuring_costs_is_taken_away_nested_regions_included() {
         assert_eq!(of("outer", "BranchInstructions:u"), 19);
         let empty = of(RegionRow::EMPTY, "TotalIssues:u");
         assert!(empty > 0 && of(RegionRow::EMPTY_NESTED, "TotalIssues:u") > 2 * empty);
-        let inner = row(&report, "inner", "main", "TotalIssues:u");
-        assert_eq!(inner.overhead, empty);
+        assert_eq!(row(&report, "inner", "main", "TotalIssues:u").overhead, empty);
     }
 }
 
@@ -298,8 +282,7 @@ fn a_sweep_counts_by_thread_what_can_be() {
     let mut connection = driver(true);
     let windows = FakeWindows::default();
     let mut code = |_: &mut InProcess| windows.work(9000, 300);
-    let swept = sweep_on(&mut connection, "all:u", 3, Some(&windows), &mut code);
-    let swept = swept.expect("a sweep");
+    let swept = sweep_on(&mut connection, "all:u", 3, Some(&windows), &mut code).expect("a sweep");
     assert_eq!(swept.anchor.as_deref(), Some("TotalIssues:u"));
     for pass in &swept.passes {
         let by_thread = pass.method == Method::ThreadProfiling;
@@ -309,10 +292,8 @@ fn a_sweep_counts_by_thread_what_can_be() {
     let method = |source: &str| row(&swept.report, "sweep", "sweep", source).method;
     assert_eq!(method("BranchMispredictions:u"), Method::ThreadProfiling);
     assert_eq!(method("Timer:u"), Method::Processors);
-    let all = Sources::named(&mut connection, "all:u").expect("sources");
-    for name in all.names() {
-        let rows = swept.rows().filter(|row| row.source == name).count();
-        assert_eq!(rows, 1, "{name}");
+    for name in Sources::named(&mut connection, "all:u").expect("sources").names() {
+        assert_eq!(swept.rows().filter(|row| row.source == name).count(), 1, "{name}");
     }
 }
 
@@ -404,8 +385,7 @@ impl Platform for Migrant {
     fn rdpmc(&self, ecx: u32) -> u64 {
         let processor = self.thread().processor;
         let mut model = self.model.lock();
-        let processor = model.model().processor(processor).expect("a processor");
-        processor.rdpmc(ecx).expect("a counter")
+        model.model().processor(processor).expect("a processor").rdpmc(ecx).expect("a counter")
     }
 
     fn ticks_before(&self) -> u64 {
