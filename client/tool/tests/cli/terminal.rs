@@ -47,8 +47,7 @@ fn piped(environment: &[(&str, &str)], arguments: &[&str]) -> String {
         .envs(environment.iter().copied())
         .output()
         .expect("the tool runs");
-    let both = [output.stdout, output.stderr].concat();
-    String::from_utf8(both).expect("UTF-8")
+    String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8")
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn progress_tells_the_time_left_and_keeps_to_the_width() {
     if !has_script() {
         return;
     }
-    let work = "stat -r 300 -I 1 -o /dev/null --workload cycles=10000000";
+    let work = "stat -r 100 -I 1 -o /dev/null --workload cycles=10000000";
     for columns in [20, 40, 120] {
         let drawn = on_terminal(columns, "", work);
         // Each state of the line follows a carriage return.
