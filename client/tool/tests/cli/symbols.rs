@@ -12,6 +12,7 @@ use object::read::{ExportTarget, NameOrOrdinal};
 use object::{Object, ObjectSection};
 use shared_types::{Mode, Sample};
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
@@ -31,25 +32,35 @@ fn module(path: &Path) -> Module {
     }
 }
 
-/// The symbols of modules that were loaded here, with this path to look for them.
-fn symbols_in(modules: Vec<Module>, path: &str) -> Symbols {
+/// The symbols of modules that were loaded here.
+fn symbols_in(modules: Vec<Module>) -> Symbols {
+    symbols_by(modules, &SymbolPath::default())
+}
+
+/// The same with a path to look for them.
+fn symbols_by(modules: Vec<Module>, path: &SymbolPath) -> Symbols {
     let recording = Recording { modules, ..Recording::default() };
-    Symbols::open(&recording, &SymbolPath::parse(path).loaded_here())
+    Symbols::open(&recording, &path.clone().loaded_here())
+}
+
+/// Where its code is, relative to where it is loaded.
+fn code_of(file: &Path) -> Range<u64> {
+    let bytes = std::fs::read(file).expect("the file");
+    let object = object::File::parse(&*bytes).expect("an executable");
+    let code = object.section_by_name(".text").expect("code");
+    let start = code.address() - object.relative_address_base();
+    start..start + code.size()
 }
 
 /// Every address of its code, in steps of four bytes, with its symbols.
 fn all_frames(symbols: &mut Symbols, file: &Path) -> Vec<(u64, Frame)> {
-    let bytes = std::fs::read(file).expect("the file");
-    let object = object::File::parse(&*bytes).expect("an executable");
-    let code = object.section_by_name(".text").expect("code");
-    let start = LOADED + (code.address() - object.relative_address_base());
-    let addresses = (start..start + code.size()).step_by(4);
+    let addresses = code_of(file).step_by(4).map(|at| LOADED + at);
     addresses.map(|ip| (ip, symbols.frame(7, ip, Mode::User))).collect()
 }
 
 /// Compares what is found in a program with its source.
 fn assert_true(built: &Built, kind: Kind) {
-    let mut symbols = symbols_in(vec![module(&built.file)], "");
+    let mut symbols = symbols_in(vec![module(&built.file)]);
     assert_eq!(symbols.opened(), [], "nothing is opened before it is needed");
     let frames = all_frames(&mut symbols, &built.file);
     let opened = symbols.opened();
@@ -86,8 +97,8 @@ fn pdb_and_dwarf_name_functions_and_lines() {
     }
 }
 
-fn opened(modules: Vec<Module>, path: &str, ip: u64) -> (Frame, Opened) {
-    let mut symbols = symbols_in(modules, path);
+fn opened(module: Module, ip: u64) -> (Frame, Opened) {
+    let mut symbols = symbols_in(vec![module]);
     let frame = symbols.frame(7, ip, Mode::User);
     (frame, symbols.opened().remove(0))
 }
@@ -96,8 +107,7 @@ fn opened(modules: Vec<Module>, path: &str, ip: u64) -> (Frame, Opened) {
 fn wait_in(built: &Built) -> u64 {
     let bytes = std::fs::read(&built.file).expect("the file");
     let object = object::File::parse(&*bytes).expect("an executable");
-    let exports = object.exports().expect("exports");
-    for export in exports.map(|export| export.expect("an export")) {
+    for export in object.exports().expect("exports").map(|export| export.expect("an export")) {
         if let (NameOrOrdinal::Name(b"wait"), ExportTarget::Address { address }) =
             (export.name(), export.target())
         {
@@ -111,11 +121,9 @@ fn wait_in(built: &Built) -> u64 {
 fn without_its_pdb_a_program_has_its_exports() {
     let Some(built) = binaries::pe() else { return };
     let module = module(&built.file);
-    let Some(Identity::Pdb { guid, .. }) = module.identity.clone() else {
-        panic!("a PDB");
-    };
+    let Some(Identity::Pdb { guid, .. }) = module.identity.clone() else { panic!("a PDB") };
     std::fs::remove_file(built.folder.path().join("work.pdb")).expect("removed");
-    let (frame, opened) = opened(vec![module], "", wait_in(&built));
+    let (frame, opened) = opened(module, wait_in(&built));
     assert_eq!((opened.kind, frame.symbol.as_deref()), (Kind::Exports, Some("wait")));
     assert_eq!((frame.line, frame.offset), (None, 0));
     let told = opened.notes.join(" ");
@@ -131,8 +139,7 @@ fn served(url: &str, file: &mut File) -> Result<bool, String> {
     let Ok(mut found) = File::open(folder.join(name)) else {
         return Ok(false);
     };
-    let copied = std::io::copy(&mut found, file);
-    copied.map(|_| true).map_err(|error| error.to_string())
+    std::io::copy(&mut found, file).map(|_| true).map_err(|error| error.to_string())
 }
 
 /// The module's file is gone: both it and its PDB come from a server.
@@ -191,13 +198,11 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
 
 #[test]
 fn a_pdb_of_another_build_is_not_used() {
-    let (Some(built), Some(other)) = (binaries::pe(), binaries::other_pe()) else {
-        return;
-    };
+    let (Some(built), Some(other)) = (binaries::pe(), binaries::other_pe()) else { return };
     let module = module(&built.file);
     std::fs::copy(other.folder.path().join("work.pdb"), built.folder.path().join("work.pdb"))
         .expect("copied");
-    let (frame, opened) = opened(vec![module], "", wait_in(&built));
+    let (frame, opened) = opened(module, wait_in(&built));
     assert_eq!((opened.kind, frame.line), (Kind::Exports, None));
     assert!(opened.notes.join(" ").contains("another build"), "{opened:?}");
 }
@@ -208,9 +213,7 @@ fn a_pdb_of_another_build_is_not_used() {
 fn a_pdb_may_be_older_than_it_says() {
     let Some(built) = binaries::pe() else { return };
     let module = module(&built.file);
-    let Some(Identity::Pdb { file, guid, age: 1 }) = &module.identity else {
-        panic!("a new PDB");
-    };
+    let Some(Identity::Pdb { file, guid, age: 1 }) = &module.identity else { panic!("a new PDB") };
     let bytes = std::fs::read(&built.file).expect("the file");
     let own = object::File::parse(&*bytes).expect("an executable");
     let own = own.pdb_info().expect("readable").expect("its PDB").guid();
@@ -221,12 +224,14 @@ fn a_pdb_may_be_older_than_it_says() {
     // The first age stands before the GUID.
     bytes[at - 4] = 3;
     std::fs::write(&pdb, bytes).expect("written");
-    let folder = built.folder.path().to_str().expect("UTF-8");
+    let path = SymbolPath::parse(text(built.folder.path()));
     for (age, is_used) in [(1, true), (2, false), (3, true)] {
         let identity = Identity::Pdb { file: file.clone(), guid: guid.clone(), age };
         let module = Module { identity: Some(identity), ..module.clone() };
-        let (_, opened) = opened(vec![module], folder, wait_in(&built));
-        assert_eq!(opened.kind == Kind::Pdb, is_used, "{age}: {opened:?}");
+        let mut symbols = symbols_by(vec![module], &path);
+        symbols.frame(7, wait_in(&built), Mode::User);
+        let opened = symbols.opened();
+        assert_eq!(opened[0].kind == Kind::Pdb, is_used, "{age}: {opened:?}");
     }
 }
 
@@ -240,7 +245,7 @@ fn a_file_is_known_by_its_stamp_where_nothing_else_is_known() {
         [(None, stamp, true), (None, other, false), (recorded.identity, other, true)]
     {
         let module = Module { identity, stamp: Some(stamp), ..module(&built.file) };
-        let (_, opened) = opened(vec![module], "", wait_in(&built));
+        let (_, opened) = opened(module, wait_in(&built));
         assert_eq!(opened.image.is_some(), is_used, "{opened:?}");
         let told = opened.notes.join(" ").contains("linked at another time");
         assert_eq!(told, !is_used, "{opened:?}");
@@ -254,14 +259,11 @@ fn a_pe_file_has_a_stamp_whatever_its_width() {
         let Some(built) = built else { return };
         let bytes = std::fs::read(&built.file).expect("the file");
         // By the format: where the head lies, and its fields.
-        let number = |at: usize| {
-            let bytes = bytes[at..at + 4].try_into().expect("four bytes");
-            u32::from_le_bytes(bytes)
-        };
+        let number =
+            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let head = number(0x3C) as usize;
         let stamp = Stamp { time: number(head + 8), size: number(head + 24 + 56) };
-        let recorded = build_of(&built.file).expect("an executable");
-        assert_eq!(recorded.stamp, Some(stamp));
+        assert_eq!(build_of(&built.file).expect("an executable").stamp, Some(stamp));
         let file = Executable::open(&built.file, &SymbolPath::default()).expect("opened");
         let functions = file.functions();
         let spin = functions.iter().find(|one| one.name.contains("spin"));
@@ -278,12 +280,11 @@ fn objcopy(options: &[&str], files: &[&Path]) {
 fn a_file_without_an_identity_is_not_the_one_that_is_wanted() {
     let Some(built) = binaries::elf() else { return };
     let whole = module(&built.file);
-    let remove = ["--remove-section=.note.gnu.build-id"];
-    objcopy(&remove, &[&built.file]);
-    let (_, told) = opened(vec![whole.clone()], "", LOADED);
+    objcopy(&["--remove-section=.note.gnu.build-id"], &[&built.file]);
+    let (_, told) = opened(whole.clone(), LOADED);
     assert_eq!((told.kind, told.image), (Kind::None, None));
     let any = Module { identity: None, ..whole };
-    assert_eq!(opened(vec![any], "", LOADED).1.kind, Kind::Dwarf);
+    assert_eq!(opened(any, LOADED).1.kind, Kind::Dwarf);
 }
 
 /// DWARF names a function that the symbol table does not.
@@ -292,7 +293,7 @@ fn a_function_that_only_dwarf_names() {
     let Some(built) = binaries::elf() else { return };
     let ip = wait_in(&built);
     objcopy(&["--strip-symbol=wait"], &[&built.file]);
-    let (frame, told) = opened(vec![module(&built.file)], "", ip);
+    let (frame, told) = opened(module(&built.file), ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert_eq!(frame.symbol.as_deref(), Some("wait"), "{frame:?}");
 }
@@ -313,13 +314,11 @@ fn a_file_has_symbols_before_it_runs() {
         assert!(matches!(line, 21 | 22), "{line}");
         assert_eq!(file.notes(), [""; 0]);
         // Only code is in functions.
-        let code = object.section_by_name(".text").expect("code");
-        let inside = code.address() - base..code.address() - base + code.size();
+        let inside = code_of(&built.file);
         let functions = file.functions();
         let is_there = |name| functions.iter().any(|function| function.name == name);
         assert!(!is_there("_edata") && !is_there("__bss_start"));
-        let wait = functions.iter().find(|function| function.start == at);
-        let wait = wait.expect("a function");
+        let wait = functions.iter().find(|function| function.start == at).expect("a function");
         assert_eq!(wait.name.split('(').next(), Some("wait"));
         assert!(inside.contains(&wait.start), "{wait:?}");
     }
@@ -330,14 +329,12 @@ fn a_file_has_symbols_before_it_runs() {
     assert!(told.contains("it has no lines"), "{told}");
 }
 
-/// Builds a file from assembly.
 fn assembled(options: &[&str], source: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let [assembly, file] = ["a.s", "a"].map(|name| folder.path().join(name));
     std::fs::write(&assembly, source).expect("written");
     let output = ["-nostdlib", "-static", "-o", text(&file)];
-    let done = binaries::run("cc", &[&output, options].concat(), &[&assembly]);
-    assert_eq!(done, Some(true));
+    assert_eq!(binaries::run("cc", &[&output, options].concat(), &[&assembly]), Some(true));
     (folder, file)
 }
 
@@ -356,7 +353,7 @@ fn more_code_than_any_is_not_read() {
     assert!(error.contains("16777216 bytes of code"), "{error}");
     let start = LOADED + all.functions()[0].start;
     let long = Module { end: u64::MAX, ..module(&file) };
-    let mut symbols = symbols_in(vec![long], "");
+    let mut symbols = symbols_in(vec![long]);
     let error = symbols.code(7, start, Mode::User).expect_err("too long");
     assert_eq!(error, "it is longer than 16 MiB".into());
 }
@@ -389,19 +386,17 @@ fn separated_and_missing_dwarf() {
     let debug = built.folder.path().join("work.debug");
     objcopy(&["--only-keep-debug"], &[&built.file, &debug]);
     objcopy(&["--strip-debug"], &[&built.file]);
-    let (frame, told) = opened(vec![whole.clone()], "", ip);
+    let (frame, told) = opened(whole.clone(), ip);
     assert_eq!((told.kind, frame.symbol.as_deref(), frame.line), (Kind::Table, Some("wait"), None));
     let link = format!("--add-gnu-debuglink={}", debug.display());
     objcopy(&[&link], &[&built.file]);
-    let (frame, told) = opened(vec![whole.clone()], "", ip);
+    let (frame, told) = opened(whole.clone(), ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert!(matches!(frame.line, Some(21 | 22)), "{frame:?}");
     // A file of another build is not used.
-    let Some(other) = binaries::other_elf() else {
-        return;
-    };
+    let Some(other) = binaries::other_elf() else { return };
     objcopy(&["--only-keep-debug"], &[&other.file, &debug]);
-    let (_, told) = opened(vec![whole], "", ip);
+    let (_, told) = opened(whole, ip);
     assert_eq!(told.kind, Kind::Table);
     assert!(told.notes.join(" ").contains("another build"), "{told:?}");
 }
@@ -422,7 +417,7 @@ fn addresses_are_those_of_their_process_and_of_the_kernel() {
         at(None, "kernel", 0xFFFF_0000, 0xFFFF_1000),
         at(None, "reversed", 0x9000, 0x8000),
     ];
-    let mut symbols = symbols_in(modules, "");
+    let mut symbols = symbols_in(modules);
     for (process, ip, mode, name) in [
         (1, 0x1000, Mode::User, "a"),
         (1, 0x2000, Mode::User, "unknown"),
@@ -444,7 +439,7 @@ fn files_stay_open_from_one_live_report_to_the_next() {
     let mut live = Live::new(Metadata::default());
     let module = module(&built.file);
     let mut symbols = Symbols::open(&Recording::default(), &SymbolPath::default().loaded_here());
-    let frames = all_frames(&mut symbols_in(vec![module.clone()], ""), &built.file);
+    let frames = all_frames(&mut symbols_in(vec![module.clone()]), &built.file);
     let spin = frames.into_iter().find(|(_, frame)| frame.symbol.as_deref() == Some("spin"));
     let (ip, spin) = spin.expect("a function");
     let query = Query { tables: vec![vec![Key::Symbol]], ..Query::default() };
@@ -462,18 +457,19 @@ fn files_stay_open_from_one_live_report_to_the_next() {
     }
 }
 
-/// Opens a file that may contain anything, and looks up many addresses in it.
-fn provoke(file: &Path, wanted: Option<Identity>) {
+/// Opens a file that may contain anything, and looks up its code and what is far from it.
+fn provoke(file: &Path, identity: Option<Identity>, code: &Range<u64>) {
     let module = Module {
         name: "work".to_owned(),
         path: Some(text(file).to_owned()),
         start: LOADED,
         end: u64::MAX,
-        identity: wanted,
+        identity,
         ..Module::default()
     };
-    let mut symbols = symbols_in(vec![module], "");
-    for offset in (0..0x4000).step_by(64).chain([u64::from(u32::MAX), 1 << 40]) {
+    let mut symbols = symbols_in(vec![module]);
+    let far = [0, code.end + 0x1000, u64::from(u32::MAX), 1 << 40];
+    for offset in code.clone().step_by(16).chain(far) {
         let _ = symbols.frame(7, LOADED + offset, Mode::User);
         let _ = symbols.code(7, LOADED + offset, Mode::User);
     }
@@ -508,15 +504,14 @@ fn split_dwarf_is_not_opened() {
     if binaries::run("cc", &options, &[&object, Path::new(binaries::SOURCE)]).is_none() {
         return;
     }
-    let linked = binaries::run("cc", &["-Wl,--build-id", "-o"], &[&program, &object]);
-    assert_eq!(linked, Some(true));
+    assert_eq!(binaries::run("cc", &["-Wl,--build-id", "-o"], &[&program, &object]), Some(true));
     std::fs::remove_file(&split).expect("removed");
     assert_eq!(binaries::run("mkfifo", &[], &[&split]), Some(true));
     let functions = Executable::open(&program, &SymbolPath::default()).expect("opened").functions();
     let spin = functions.iter().find(|one| one.name == "spin").expect("a function");
     let (module, ip) = (module(&program), LOADED + spin.start);
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(opened(vec![module], "", ip)).ok());
+    thread::spawn(move || sender.send(opened(module, ip)).ok());
     let (frame, opened) =
         receiver.recv_timeout(Duration::from_secs(120)).expect("no pipe is opened");
     assert_eq!((opened.kind, frame.symbol.as_deref()), (Kind::Dwarf, Some("spin")));
@@ -526,12 +521,13 @@ fn split_dwarf_is_not_opened() {
 #[test]
 fn damaged_files_give_notes_and_no_panic() {
     if let Some(built) = binaries::pe() {
-        let identity = module(&built.file).identity;
+        let (identity, code) = (module(&built.file).identity, code_of(&built.file));
         let pdb = built.folder.path().join("work.pdb");
-        damage(&pdb, || provoke(&built.file, identity.clone()));
-        damage(&built.file, || provoke(&built.file, None));
+        damage(&pdb, || provoke(&built.file, identity.clone(), &code));
+        damage(&built.file, || provoke(&built.file, None, &code));
     }
     if let Some(built) = binaries::elf() {
-        damage(&built.file, || provoke(&built.file, None));
+        let code = code_of(&built.file);
+        damage(&built.file, || provoke(&built.file, None, &code));
     }
 }
