@@ -72,51 +72,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_names_the_device_and_whether_it_runs() {
+    fn the_text_names_what_was_changed_and_whether_windows_must_restart() {
+        let devices = vec![r"ROOT\HALPROF\0000".to_owned()];
+        let packages = vec!["oem12.inf".to_owned(), "oem7.inf".to_owned()];
         for restart in [false, true] {
-            let text = installed_text(&Installed {
-                device: r"ROOT\HALPROF\0000".to_owned(),
-                package: Some("oem12.inf".to_owned()),
+            let installed = installed_text(&Installed {
+                device: devices[0].clone(),
+                package: Some(packages[0].clone()),
                 created: !restart,
                 restart,
             });
-            assert_eq!(text.contains("restart"), restart, "{text}");
-            assert_eq!(text.starts_with("updated"), restart, "{text}");
-            assert!(text.contains(r"ROOT\HALPROF\0000 by oem12.inf"), "{text}");
+            let switched = Switched { devices: devices.clone(), changed: restart, restart };
+            let switched = switched_text(&switched, ["stopped", "stopped already"]);
+            let (devices, packages) = (devices.clone(), packages.clone());
+            let removed = Removed { devices, packages, service: true, restart };
+            let removed = removed_text(&removed, Width::UNLIMITED);
+            for (text, named) in [
+                (&installed, &[r"ROOT\HALPROF\0000 by oem12.inf"][..]),
+                (&switched, &[r"ROOT\HALPROF\0000"]),
+                (&removed, &[r"ROOT\HALPROF\0000", "oem12.inf", "oem7.inf", "service"]),
+            ] {
+                assert!(named.iter().all(|name| text.contains(name)), "{text}");
+                assert_eq!(text.contains("restart"), restart, "{text}");
+            }
+            assert_eq!(installed.starts_with("updated"), restart, "{installed}");
+            assert_eq!(switched.starts_with("stopped already"), !restart, "{switched}");
         }
-    }
-
-    #[test]
-    fn the_text_names_all_that_went() {
-        let removed = Removed {
-            devices: vec![r"ROOT\HALPROF\0000".to_owned()],
-            packages: vec!["oem12.inf".to_owned(), "oem7.inf".to_owned()],
-            service: true,
-            restart: true,
-        };
-        let text = removed_text(&removed, Width::UNLIMITED);
-        for name in [r"ROOT\HALPROF\0000", "oem12.inf", "oem7.inf", "service", "restart"] {
-            assert!(text.contains(name), "{text}");
-        }
-    }
-
-    #[test]
-    fn where_nothing_was_it_says_so() {
-        let text = removed_text(&Removed::default(), Width::UNLIMITED);
-        assert!(text.starts_with("Nothing to remove"));
-    }
-
-    #[test]
-    fn the_text_tells_whether_there_was_anything_to_do() {
-        for (changed, first) in [(true, "stopped  ROOT"), (false, "stopped already  ROOT")] {
-            let switched = Switched {
-                devices: vec![r"ROOT\HALPROF\0000".to_owned()],
-                changed,
-                restart: changed,
-            };
-            let text = switched_text(&switched, ["stopped", "stopped already"]);
-            assert!(text.starts_with(first), "{text}");
-            assert_eq!(text.contains("restart"), changed, "{text}");
-        }
+        let nothing = removed_text(&Removed::default(), Width::UNLIMITED);
+        assert!(nothing.starts_with("Nothing to remove"), "{nothing}");
     }
 }
