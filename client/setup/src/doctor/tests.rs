@@ -41,7 +41,6 @@ fn hint(facts: &Facts, name: &str) -> String {
     check(facts, name).hint.expect("a hint")
 }
 
-/// Each check's state, by name.
 fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
     let checks = examine(facts);
     let states: BTreeMap<_, _> = checks.iter().map(|check| (check.name, check.state)).collect();
@@ -168,11 +167,8 @@ fn what_is_not_told_is_unknown() {
 
 #[test]
 fn a_driver_of_another_version_is_reported_with_both_versions() {
-    let refusal = Refusal { code: ErrorCode::VersionMismatch, subject: 7, detail: 9, source: None };
-    let checks = examine(&Facts::unanswered(words(&Error::Refused(refusal)), None, None));
-    let [driver] = checks.as_slice() else {
-        panic!("{checks:?}");
-    };
+    let checks = examine(&Facts::unanswered(refusal(ErrorCode::VersionMismatch, 7, 9), None, None));
+    let [driver] = checks.as_slice() else { panic!("{checks:?}") };
     assert_eq!((driver.state, driver.code), (State::Problem, Some("version-mismatch")));
     assert!(driver.result.contains('7') && driver.result.contains('9'), "{driver:?}");
 }
@@ -186,10 +182,8 @@ fn without_a_driver_cpuid_tells_what_to_expect() {
     assert!(!states.contains_key("counting"), "nobody has tried");
 }
 
-fn refusal(code: ErrorCode) -> Failure {
-    let (subject, detail, source) = (0, 0xC000_009A, None);
-    let refusal = Refusal { code, subject, detail, source };
-    words(&Error::Refused(refusal))
+fn refusal(code: ErrorCode, subject: u32, detail: u64) -> Failure {
+    words(&Error::Refused(Refusal { code, subject, detail, source: None }))
 }
 
 #[test]
@@ -211,8 +205,7 @@ fn what_the_machine_refuses_is_found_by_trying() {
 fn the_trial_leaves_nothing_behind() {
     let mut connection = on("skylake");
     let (before, _) = connection.registers(0).expect("registers");
-    let facts = collected(&mut connection, None);
-    assert_eq!(facts.trials.sampling, Some(Ok(())));
+    assert_eq!(collected(&mut connection, None).trials.sampling, Some(Ok(())));
     let machine = connection.machine().expect("the machine");
     assert_eq!((machine.active_session, machine.ring_bytes), (0, 0));
     let selects = |registers: &[shared_types::request::machine::Register]| {
@@ -225,31 +218,23 @@ fn the_trial_leaves_nothing_behind() {
 
 #[test]
 fn hints_fit_the_windows_that_they_are_for() {
-    let unsigned = System { code_integrity: Some(0x01), ..good() };
-    for (system, name, starts, contains) in [
-        (
-            System { secure_boot: Some(true), ..unsigned.clone() },
-            "signing",
-            "Turn off Secure Boot",
-            "testsigning on",
-        ),
-        (
-            System { secure_boot: None, ..unsigned.clone() },
-            "signing",
-            "Turn off Secure Boot",
-            "testsigning on",
-        ),
-        (unsigned, "signing", "Run `bcdedit", "testsigning on"),
-        (System { arm: Some(true), ..good() }, "windows", "", "WindowsPerf"),
+    let hint = |system, name| hint(&Facts::unanswered(absent(), None, Some(system)), name);
+    for (secure_boot, starts) in [
+        (Some(true), "Turn off Secure Boot"),
+        (None, "Turn off Secure Boot"),
+        (Some(false), "Run `bcdedit"),
     ] {
-        let hint = hint(&Facts::unanswered(absent(), None, Some(system)), name);
-        assert!(hint.starts_with(starts) && hint.contains(contains), "{hint}");
+        let unsigned = System { secure_boot, code_integrity: Some(0x01), ..good() };
+        let hint = hint(unsigned, "signing");
+        assert!(hint.starts_with(starts) && hint.contains("testsigning on"), "{hint}");
     }
+    let arm = hint(System { arm: Some(true), ..good() }, "windows");
+    assert!(arm.contains("WindowsPerf"), "{arm}");
     // An elevated user is not sent to an elevated prompt.
     for elevated in [true, false] {
         for modules in [Some((30, 0)), Some((0, 180)), None] {
             let system = System { elevated: Some(elevated), modules, ..good() };
-            let hint = hint(&Facts::unanswered(absent(), None, Some(system)), "modules");
+            let hint = hint(system, "modules");
             assert_eq!(hint.contains("elevated"), !elevated, "{hint}");
         }
     }
@@ -258,13 +243,13 @@ fn hints_fit_the_windows_that_they_are_for() {
 #[test]
 fn failed_trials_are_problems_with_candidates() {
     let mut facts = modelled("skylake", Some(good()));
-    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
+    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken, 0, 0xC000_009A)));
     assert_eq!(check(&facts, "sampling").state, State::Warning);
     assert!(hint(&facts, "sampling").contains("VTune"));
-    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersDead)));
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersDead, 0, 0xC000_009A)));
     assert_eq!(check(&facts, "counting").state, State::Problem);
     assert_eq!(check(&facts, "owner").state, State::Unknown);
-    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved)));
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved, 0, 0xC000_009A)));
     let owner = check(&facts, "owner");
     assert_eq!((owner.state, owner.code), (State::Problem, Some("counters-reserved")));
     assert!(hint(&facts, "owner").contains("VTune"));
@@ -381,8 +366,6 @@ fn who_holds_counters_is_told_as_windows_knows_them() {
     assert!(hint(&facts, "owner").contains("Intel Threat Detection"));
     // The driver is refused: the same names who may have refused it.
     let mut facts = modelled("skylake", Some(good())).with_tracing(Some(held));
-    let refusal =
-        Refusal { code: ErrorCode::CountersReserved, subject: 0, detail: 1, source: None };
-    facts.trials.counting = Some(Err(words(&Error::Refused(refusal))));
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved, 0, 1)));
     assert!(hint(&facts, "owner").starts_with("counter 1 of processor 0: tag 0x7e;"));
 }
