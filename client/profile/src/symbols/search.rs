@@ -273,44 +273,33 @@ mod tests {
     use std::fs::{self, File};
     use std::io::Write;
 
-    fn server(url: &str, store: Option<&str>) -> Server {
-        Server { url: url.to_owned(), store: store.map(PathBuf::from) }
-    }
-
     #[test]
     fn every_form_of_a_symbol_path() {
-        let text = r"C:\sym; srv*D:\cache*https://example.com/symbols ;;cache*E:\c;SRV*F:\a*F:\b;symsrv*symsrv.dll*G:\s*http://x/y";
-        let path = SymbolPath::parse_with(text, Some(Path::new("Z:\\std")));
-        let folders = [r"C:\sym", r"D:\cache", r"E:\c", r"F:\a", r"F:\b", r"G:\s"];
-        assert_eq!(path.folders(), folders.map(PathBuf::from));
-        // Files from the stores after `cache*` are kept there.
-        assert_eq!(
-            path.servers(),
-            [
-                server("https://example.com/symbols", Some(r"D:\cache")),
-                server("http://x/y", Some(r"E:\c"))
-            ]
-        );
-        let none = SymbolPath::parse_with(" ;", Some(Path::new("Z:\\std")));
-        assert!(none.folders().is_empty() && none.servers().is_empty());
-    }
-
-    #[test]
-    fn an_empty_store_is_the_default_one() {
+        const ALL: &str = r"C:\sym; srv*D:\cache*https://example.com/s ;;cache*E:\c;SRV*F:\a*F:\b;symsrv*symsrv.dll*G:\s*http://x/y";
         const URL: &str = "http://x/y";
+        let stores = r"C:\sym D:\cache E:\c F:\a F:\b G:\s";
         for (text, default, folders, servers) in [
-            ("srv**http://x/y", Some("/d"), &["/d"][..], [server(URL, Some("/d"))]),
-            ("srv*", Some("/d"), &["/d"], [server(MICROSOFT, Some("/d"))]),
-            ("cache*;srv*http://x/y", Some("/d"), &["/d"], [server(URL, Some("/d"))]),
-            ("cache*/c;SRV*", Some("/d"), &["/c"], [server(MICROSOFT, Some("/c"))]),
-            ("srv**http://x/y", None, &[], [server(URL, None)]),
-            ("srv*/a**http://x/y", Some("/d"), &["/a", "/d"], [server(URL, Some("/a"))]),
-            ("symsrv*symsrv.dll*/a*http://x/y", None, &["/a"], [server(URL, Some("/a"))]),
+            // Files from the stores after `cache*` are kept there.
+            (ALL, "/d", stores, &[("https://example.com/s", r"D:\cache"), (URL, r"E:\c")][..]),
+            (" ;", "/d", "", &[]),
+            // An empty store is the default one.
+            ("srv**http://x/y", "/d", "/d", &[(URL, "/d")]),
+            ("srv*", "/d", "/d", &[(MICROSOFT, "/d")]),
+            ("cache*;srv*http://x/y", "/d", "/d", &[(URL, "/d")]),
+            ("cache*/c;SRV*", "/d", "/c", &[(MICROSOFT, "/c")]),
+            ("srv**http://x/y", "", "", &[(URL, "")]),
+            ("srv*/a**http://x/y", "/d", "/a /d", &[(URL, "/a")]),
+            ("symsrv*symsrv.dll*/a*http://x/y", "", "/a", &[(URL, "/a")]),
         ] {
-            let path = SymbolPath::parse_with(text, default.map(Path::new));
-            let wanted: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
-            assert_eq!(path.folders(), wanted, "{text}");
-            assert_eq!(path.servers(), servers, "{text}");
+            let path_of = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+            let path = SymbolPath::parse_with(text, path_of(default).as_deref());
+            let folders = folders.split_whitespace().map(PathBuf::from);
+            assert_eq!(path.folders(), folders.collect::<Vec<_>>(), "{text}");
+            let server = |&(url, store): &(&str, &str)| Server {
+                url: url.to_owned(),
+                store: path_of(store),
+            };
+            assert_eq!(path.servers(), servers.iter().map(server).collect::<Vec<_>>(), "{text}");
         }
     }
 
@@ -359,8 +348,7 @@ mod tests {
     fn separated_symbols_are_looked_for_by_build_id_then_by_link() {
         let identity = Identity::build_id(&[0xAB, 0xCD]);
         let path = SymbolPath::parse("/s");
-        let image = Path::new("/bin/a");
-        let candidates = path.debug_files(Some(&identity), Some("a.debug"), image);
+        let candidates = path.debug_files(Some(&identity), Some("a.debug"), Path::new("/bin/a"));
         let expected = [
             "/s/.build-id/ab/cd.debug",
             "/usr/lib/debug/.build-id/ab/cd.debug",
@@ -411,8 +399,7 @@ mod tests {
         let (_, notes) = dead.fetched(&key);
         assert!(notes[0].ends_with("the line is dead"), "{notes:?}");
         // Only complete files are left behind.
-        let left = fs::read_dir(folder.path()).expect("a store");
-        assert_eq!(left.count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).expect("a store").count(), 1);
         let nowhere = SymbolPath::parse("srv*http://a/b").downloading(answers_compressed);
         let (_, notes) = nowhere.fetched(&key);
         assert!(notes[0].contains("srv*FOLDER*URL"), "{notes:?}");
