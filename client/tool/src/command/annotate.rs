@@ -519,32 +519,26 @@ mod tests {
         annotated
     }
 
-    fn drawn(names: &[&str], columns: usize) -> String {
-        let lines = SourceLines::below(&SymbolPath::default(), &[]);
-        text(&example(names), lines, Width::of(Some(columns)))
+    fn drawn(annotated: &Annotated, columns: usize) -> String {
+        text(annotated, SourceLines::below(&SymbolPath::default(), &[]), Width::of(Some(columns)))
     }
 
     #[test]
     fn screens_are_as_expected() {
         for columns in WIDTHS {
-            let text = plain(&drawn(&["TotalCycles", "CacheMisses"], columns));
-            assert_screen(&format!("annotate-{columns}"), &text, columns);
-        }
-    }
-
-    #[test]
-    fn executions_are_beside_samples() {
-        for columns in WIDTHS {
-            let lines = SourceLines::below(&SymbolPath::default(), &[]);
-            let width = Width::of(Some(columns));
-            let text = plain(&text(&branched(&["TotalCycles"]), lines, width));
-            assert_screen(&format!("annotate-branches-{columns}"), &text, columns);
+            for (name, annotated) in [
+                ("annotate", example(&["TotalCycles", "CacheMisses"])),
+                ("annotate-branches", branched(&["TotalCycles"])),
+            ] {
+                let text = plain(&drawn(&annotated, columns));
+                assert_screen(&format!("{name}-{columns}"), &text, columns);
+            }
         }
     }
 
     #[test]
     fn what_is_hot_is_red_and_what_is_cold_is_plain() {
-        let text = drawn(&["TotalCycles"], 120);
+        let text = drawn(&example(&["TotalCycles"]), 120);
         let line = |part: &str| text.lines().find(|line| line.contains(part)).expect("a line");
         assert!(line("vfmadd").contains(&HOT.render().to_string()), "{text:?}");
         assert!(line("mov ").contains(&WARM.render().to_string()), "{text:?}");

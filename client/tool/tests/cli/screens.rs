@@ -1,14 +1,14 @@
 //! What does a user see at 60, 80 and 120 columns? Each screen is a file in `tests/screens`; after
 //! an intended change, running the tests with `HALPROF_SCREENS=write` rewrites them.
 
-use crate::cli::branches;
 use crate::cli::support::{Ran, command, folder, halprof, json, text};
+use crate::cli::{branches, timeline};
 
 #[path = "../screens/screen.rs"]
 pub(crate) mod screen;
 use screen::{WIDTHS, assert_screen, assert_width};
 
-const SCREENS: [(&str, &str); 16] = [
+const SCREENS: [(&str, &str); 20] = [
     ("stat", "--machine skylake stat"),
     ("stat-hybrid", "--machine hybrid stat -M ipc"),
     ("stat-repeats", "--machine skylake stat -r 3 -e TotalCycles,CacheMisses"),
@@ -38,11 +38,16 @@ const SCREENS: [(&str, &str); 16] = [
         "--machine skylake record -e TotalIssues,CacheMisses -C 0 -o a-recording-with-a-long-name.rec",
     ),
     ("script", "script a-recording-with-a-long-name.rec --time 0-0.0005"),
+    ("timeline", "timeline marks.rec --rows 8"),
+    ("timeline-ticks", "timeline marks.rec --ticks 500ns"),
+    ("timeline-between", "timeline marks.rec --between begin,end"),
+    ("timeline-channel", "timeline marks.rec --channel cache* --rows 3"),
 ];
 
 #[test]
 fn screens_are_as_expected_and_keep_to_their_width() {
     let folder = tempfile::tempdir().expect("a folder");
+    timeline::recording(&folder.path().join("marks.rec"));
     for (name, line) in SCREENS {
         for columns in WIDTHS {
             let mut run = command(&format!("{line} --width {columns}"));

@@ -1,10 +1,6 @@
-//! Does `timeline` show what a recording's marks say, and refuse invalid requests?
-//!
-//! The recordings here are written by the library, so that every time is known;
-//! `tests/programs/marks.rs` has recordings of programs.
+//! A recording of marks, written by the library, so that every time is known: `tests/cases/marks.txt`
+//! and the screens have what `timeline` shows of it, `tests/programs/marks.rs` recordings of programs.
 
-use crate::cli::screens::screen::{WIDTHS, assert_screen};
-use crate::cli::support::{folder, halprof, text};
 use halprof_profile::file::{Channels, Cost, Mark, Metadata, Statistics, Writer};
 use std::path::Path;
 
@@ -43,22 +39,4 @@ pub(crate) fn recording(path: &Path) {
     writer.marks(&marks).expect("written");
     writer.channels(&channels).expect("written");
     writer.finish(&Statistics::default(), false).expect("written");
-}
-
-#[test]
-fn screens_are_as_expected_and_keep_to_their_width() {
-    let (_folder, path) = folder();
-    recording(&path);
-    for (name, options) in [
-        ("timeline", "--rows 8"),
-        ("timeline-ticks", "--ticks 500ns"),
-        ("timeline-between", "--between begin,end"),
-        ("timeline-channel", "--channel cache* --rows 3"),
-    ] {
-        for columns in WIDTHS {
-            let ran = halprof(&format!("timeline {} --width {columns} {options}", text(&path)));
-            assert_eq!(ran.status, 0, "{}", ran.stderr);
-            assert_screen(&format!("{name}-{columns}"), &ran.stdout, columns);
-        }
-    }
 }
