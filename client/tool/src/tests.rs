@@ -51,8 +51,7 @@ fn a_stat_takes_as_many_requests_on_any_number_of_processors() {
     let one = requests_of_stat(1);
     // Counts that are too long for the reply to STOP take a request of their own.
     for (processors, more) in [(16, 0), (256, 1), (2048, 1)] {
-        let requests = requests_of_stat(processors);
-        assert_eq!(requests, one + more, "{processors} processors");
+        assert_eq!(requests_of_stat(processors), one + more, "{processors} processors");
     }
 }
 
@@ -67,12 +66,10 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
         (&["--passes", "-e", six], 3),
     ] {
         let (_folder, file) = scratch();
-        let work = "instructions=100000,cycles=100000";
-        let record = ["record", "-o", &file, "--workload", work];
+        let record = ["record", "-o", &file, "--workload", "instructions=100000,cycles=100000"];
         let (mut ctx, requests) = changed(|_, _, _| {}, |_, _, _| {});
         assert_eq!(ran(&[&record, more].concat(), &mut ctx).expect("samples"), 0);
-        let configured = requests.borrow()[&session::CONFIGURE.0];
-        assert_eq!(configured, expected, "{more:?}");
+        assert_eq!(requests.borrow()[&session::CONFIGURE.0], expected, "{more:?}");
     }
 }
 
@@ -90,8 +87,7 @@ fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
     let mut session = Session::open(&mut ctx.connection, false, false).expect("a session");
     session.configure(setup, false).expect("configured");
     session.start().expect("started");
-    let work = workload::parse("instructions=1000,processors=all").expect("a workload");
-    model.begin(&work);
+    model.begin(&workload::parse("instructions=1000,processors=all").expect("a workload"));
     while model.advance(1 << 40).expect("no fault") {}
     let snapshot = session.snapshot().expect("a snapshot");
     let last = session.stop_and_read().expect("stopped");
@@ -103,18 +99,15 @@ fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
 
 #[test]
 fn a_snapshot_is_one_request_and_a_stop_one_more_where_the_counts_are_long() {
+    // Open, configure, start, snapshot, stop, close.
     for (processors, more) in [(1, 0), (16, 0), (2048, 1)] {
         let mut setup = counting(1);
         setup.specs[0].raw = 0xC0;
         let (counts, requests) = measured(processors, &setup);
-        // Open, configure, start, snapshot, stop, close.
         assert_eq!(requests, 6 + more, "{processors} processors");
         assert!(counts.iter().all(|counts| counts[0].counted == 1000));
     }
-}
-
-#[test]
-fn the_largest_snapshot_comes_back_whole() {
+    // The largest snapshot comes back whole.
     let (counts, requests) = measured(2048, &counting(256));
     assert_eq!(requests, 7);
     assert!(counts.iter().all(|counts| counts.len() == 256));
@@ -182,7 +175,6 @@ fn top_leaves_no_session_behind() {
     assert_eq!((machine.active_process, machine.active_session), (0, 0));
 }
 
-/// How often each code was requested.
 type Requests = std::collections::HashMap<u32, usize>;
 
 /// A modelled machine to which something happens before some request, or to the reply.
@@ -259,8 +251,7 @@ fn recorded_until(before: fn(&mut InProcess, RequestCode, usize)) -> usize {
     let mut count = 0;
     let recording = reader.samples(|part| count += part.len()).expect("whole");
     assert!(recording.damaged().is_none(), "{recording:?}");
-    let told = recording.statistics.expect("statistics").ended;
-    assert_eq!(told.as_deref(), Some("interrupt-storm"));
+    assert_eq!(recording.statistics.expect("statistics").ended.as_deref(), Some("interrupt-storm"));
     count
 }
 
@@ -302,6 +293,5 @@ fn a_start_is_tried_again_while_the_machine_wakes_up() {
     session.configure(&counting(1), false).expect("configured");
     let outcome = session.start();
     // The model did start at the first request; what matters is that the request was repeated.
-    let refused = outcome.expect_err("it runs already");
-    assert_eq!(refused.code(), "running");
+    assert_eq!(outcome.expect_err("it runs already").code(), "running");
 }
