@@ -228,29 +228,3 @@ fn text(result: &CheckResult, width: Width) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::args::Commands;
-    use crate::run::tracing::fake::{command, context};
-
-    #[test]
-    fn one_session_of_tracing_counts_as_many_as_there_are_counters() {
-        let (mut ctx, _) = context();
-        let offer = Offer::of(ctx.tracing.as_mut().expect("tracing").as_mut()).expect("a list");
-        for (list, fits) in [
-            (&[][..], Some(true)),
-            (&["-e", "cycles,instructions"], Some(true)),
-            (&["-e", "cycles,instructions,CacheMisses"], Some(false)),
-            (&["-e", "{cycles,instructions,CacheMisses}"], None),
-            (&["-e", "Timer"], None),
-        ] {
-            let (Commands::Check(options), _) = command(&[&["check"], list].concat()) else {
-                panic!("{list:?}");
-            };
-            let checked = traced(&options, &offer).ok();
-            assert_eq!(checked.map(|(result, _)| result.fits), fits, "{list:?}");
-        }
-    }
-}

@@ -23,10 +23,10 @@ fn in_folder(folder: &TempDir, name: &str) -> String {
 #[test]
 fn what_is_sampled_is_recorded_with_what_only_the_recorder_knows() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (list, sampled, names) in [
-        (&[][..], &[(19, 1_000_000)][..], &["TotalCycles"][..]),
-        (&["-e", "Timer"], &[(0, 10_000)], &["Timer"]),
-        (&["-e", "cycles:5000,instructions"], &[(19, 5000), (2, 1_000_000)], &["TotalCycles"]),
+    for (list, sampled) in [
+        (&[][..], &[(19, 1_000_000)][..]),
+        (&["-e", "Timer"], &[(0, 10_000)]),
+        (&["-e", "cycles:5000,instructions"], &[(19, 5000), (2, 1_000_000)]),
     ] {
         let path = in_folder(&folder, "a.rec");
         let (status, log) = record(&[&["-d", "0.01", "-o", &path], list].concat());
@@ -38,43 +38,9 @@ fn what_is_sampled_is_recorded_with_what_only_the_recorder_knows() {
         assert_eq!(log.borrow().requests, [request]);
         assert!(!log.borrow().running);
         let recording = file::read(path.as_ref(), |_| {}).expect("a recording");
-        assert_eq!(recording.samples, expected, "{names:?}");
+        assert_eq!(recording.samples, expected, "{list:?}");
         assert_eq!(recording.metadata.halprof, env!("CARGO_PKG_VERSION"));
         assert!(!recording.metadata.modelled && !recording.metadata.origin.is_empty());
-    }
-}
-
-#[test]
-fn a_trace_is_kept_as_it_is_where_its_extension_says_so() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = in_folder(&folder, "a.ETL");
-    let (status, _) = record(&["-d", "0.01", "-o", &path]);
-    assert_eq!(status.expect("recorded"), 0);
-    let trace = halprof_etw::Trace::open(std::fs::File::open(&path).expect("a file"));
-    assert_eq!(trace.expect("a trace").header().processors, 2);
-}
-
-#[test]
-fn what_tracing_cannot_do_is_refused_by_name_and_nothing_is_started() {
-    for arguments in [
-        &["--branches"][..],
-        &["--rate", "1000"],
-        &["--passes"],
-        &["--rotate", "5"],
-        &["--cpu", "0"],
-        &["--approximate"],
-        &["-e", "cycles:u"],
-        &["-e", "r00C0"],
-        &["-e", "L2Misses"],
-        &["-e", "cycles,instructions,CacheMisses"],
-    ] {
-        let (status, log) = record(arguments);
-        let error = status.expect_err("refused");
-        assert_eq!((error.code(), error.exit_status()), ("unavailable", 4), "{arguments:?}");
-        let named = error.to_string();
-        let is_named = arguments.iter().any(|one| named.contains(one));
-        assert!(is_named || named.contains("3 sources"), "{named}");
-        assert!(log.borrow().requests.is_empty(), "{arguments:?}");
     }
 }
 
