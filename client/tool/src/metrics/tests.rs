@@ -21,58 +21,37 @@ fn assert_near(figure: &MetricRow, expected: f64) {
 
 #[test]
 fn figures_need_both_parts_with_one_filter() {
-    let metrics = built_in();
-    let figures = metrics.derive(&[
-        counted("TotalIssues", 3000),
-        counted("TotalCycles:uk", 1500),
-        counted("BranchMispredictions", 6),
-        counted("BranchInstructions:u", 100),
-        counted("LLCReference", 0),
-        counted("CacheMisses", 3),
-    ]);
-    let named: Vec<_> =
-        figures.iter().map(|figure| (figure.metric.as_str(), figure.value, figure.error)).collect();
-    assert_eq!(
-        named,
-        [("ipc", Some(2.0), None), ("branch-mpki", Some(2.0), None), ("llc-mpki", Some(1.0), None)]
-    );
-}
-
-#[test]
-fn the_first_name_of_a_quantity_wins() {
-    let metrics = built_in();
-    let figures = metrics.derive(&[
-        counted("UnhaltedCoreCycles:u", 7),
-        counted("InstructionRetired:u", 30),
-        counted("TotalCycles:u", 10),
-    ]);
-    assert_eq!((figures[0].value, figures[0].filter), (Some(3.0), "u"));
-}
-
-#[test]
-fn modes_that_a_metric_names_are_those_it_takes() {
-    let metrics = built_in();
-    let figures = metrics.derive(&[
-        counted("TotalIssues:u", 300),
-        counted("TotalIssues:k", 100),
-        counted("TotalIssues", 999),
-    ]);
-    let shares: Vec<_> = figures
-        .iter()
-        .filter(|figure| figure.metric == "kernel-share")
-        .map(|figure| (figure.value, figure.filter))
-        .collect();
-    assert_eq!(shares, [(Some(25.0), "")]);
-}
-
-#[test]
-fn what_is_asked_for_is_by_time() {
-    let metrics = built_in();
-    let counts = [counted("TotalCycles", 5_000_000_000)];
-    assert!(metrics.derive(&counts).is_empty());
-    let metric = metrics.named("GHz").expect("there is one");
-    let figure = metrics.figure(metric, &counts, "").expect("a figure");
-    assert_near(&figure, 2.5);
+    for (counts, expected) in [
+        (
+            &[
+                ("TotalIssues", 3000),
+                ("TotalCycles:uk", 1500),
+                ("BranchMispredictions", 6),
+                ("BranchInstructions:u", 100),
+                ("LLCReference", 0),
+                ("CacheMisses", 3),
+            ][..],
+            &[("ipc", 2.0, ""), ("branch-mpki", 2.0, ""), ("llc-mpki", 1.0, "")][..],
+        ),
+        // The first name of a quantity wins.
+        (
+            &[("UnhaltedCoreCycles:u", 7), ("InstructionRetired:u", 30), ("TotalCycles:u", 10)],
+            &[("ipc", 3.0, "u")],
+        ),
+        // Modes that a metric names are those it takes.
+        (
+            &[("TotalIssues:u", 300), ("TotalIssues:k", 100), ("TotalIssues", 999)],
+            &[("kernel-share", 25.0, "")],
+        ),
+        // What is by time is computed where it is asked for.
+        (&[("TotalCycles", 5_000_000_000)], &[]),
+    ] {
+        let counts = counts.iter().map(|&(label, value)| counted(label, value));
+        let figures = built_in().derive(&counts.collect::<Vec<_>>());
+        let figures = figures.iter().map(|one| (&*one.metric, one.value, one.filter, one.error));
+        let expected = expected.iter().map(|&(id, value, filter)| (id, Some(value), filter, None));
+        assert_eq!(figures.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
 }
 
 /// Two sources of one quantity: the one that ran in the group is used, though the other is listed
@@ -138,110 +117,50 @@ below = ["cycles"]
     assert_eq!(named, [("mine", Some(0.5)), ("cycles stalled", Some(25.0))]);
 }
 
-/// The bound comes from the events, as it does for a ratio.
-#[test]
-fn a_formula_is_over_any_names() {
-    let mut metrics = built_in();
-    let text = r#"
-[[metric]]
-id = "lost"
-name = "slots lost"
-formula = "100 * ( 1 - ( UOPS_RETIRED.SLOTS + cpu@A.B,cmask=0x2@ ) / ( 4 * ( CORE.ANY / 2 if smt_on else cycles ) ) )"
-[[metric]]
-id = "miss-share"
-name = "branches missed"
-formula = "branch-misses:u/branches:u"
-"#;
-    assert!(metrics.add(text).is_ok());
-    let counts = [
-        counted("TotalCycles", 1000),
-        counted("core.any", 1000),
-        estimated("uops_retired.slots", 1000, 100.0, 0),
-        counted("cpu/A.B,cmask=0x2/", 500),
-        counted("BranchMispredictions:u", 1),
-        counted("BranchInstructions:u", 4),
-    ];
-    for (smt, percent, error) in [(false, 62.5, 2.5), (true, 25.0, 5.0)] {
-        metrics.smt = smt;
-        let metric = metrics.named("lost").expect("there is one");
-        let figure = metrics.figure(metric, &counts, "").expect("a figure");
-        assert_near(&figure, percent);
-        assert!((figure.error.expect("a bound") - error).abs() < 1e-9, "{figure:?}");
-        let names: Vec<String> =
-            metrics.terms(metric).iter().map(|term| term.name.clone()).collect();
-        let cycles = if smt { "CORE.ANY" } else { "cycles" };
-        assert!(names.contains(&cycles.to_owned()) && names.len() == 3, "{names:?}");
-    }
-    let metric = metrics.named("miss-share").expect("there is one");
-    let figure = metrics.figure(metric, &counts, "").expect("a figure");
-    assert_near(&figure, 0.25);
-}
-
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
-    const HEAD: &str = "# a comment\n[[metric]]\nid = \"x\"\nname = \"x\"\n";
+    const METRIC: &str = "[[metric]]\nid = \"x\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n";
+    const TOPDOWN: &str = "[[topdown]]\ntables = \"t\"\nname = \"A\"\nlevel = 1\n";
+    // Of a metric that begins in line 2.
+    let metric =
+        |rest: &str| format!("# a comment\n[[metric]]\nid = \"x\"\nname = \"x\"\n{rest}\n");
+    let ratio =
+        |above: &str, rest: &str| metric(&format!("above = {above}\nbelow = [\"cycles\"]\n{rest}"));
+    let formula = |formula: &str, rest: &str| metric(&format!("formula = \"{formula}\"\n{rest}"));
     for (text, line, word) in [
-        ("[[metric]\n", 1, ""),
-        ("\n\nmetric = 7\n", 3, ""),
-        ("[[metric]]\nid = \"x\"\n", 1, "name"),
-        (&format!("{HEAD}above = []\nbelow = [\"cycles\"]\n"), 5, "without a part"),
+        ("[[metric]\n".to_owned(), 1, ""),
+        ("\n\nmetric = 7\n".to_owned(), 3, ""),
+        ("[[metric]]\nid = \"x\"\n".to_owned(), 1, "name"),
+        (METRIC.replace("id = \"x\"", "id = \"No Id\""), 2, "lowercase"),
+        (METRIC.replace("name = \"x\"", "name = \"\\u001b[31m\""), 3, "printed"),
+        (METRIC.repeat(2), 7, ""),
+        (ratio("[]", ""), 5, "without a part"),
         (
-            &format!(
-                "{HEAD}above = [\"cycles\"]\nbelow = [\n\"instructions\",\n\"branch-mises\"]\n"
-            ),
+            metric("above = [\"cycles\"]\nbelow = [\n\"instructions\",\n\"branch-mises\"]"),
             8,
             "branch-misses",
         ),
-        (&format!("{HEAD}above = [\"cycles:x\"]\nbelow = [\"cycles\"]\n"), 5, "filter"),
-        (&format!("{HEAD}above = [\"a b\"]\nbelow = [\"cycles\"]\n"), 5, "neither"),
-        (&format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = 0\n"), 7, "positive"),
-        (
-            &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = nan\n"),
-            7,
-            "positive",
-        ),
-        (&format!("{HEAD}above = [\"seconds\"]\nbelow = [\"seconds\"]\n"), 3, "counts nothing"),
-        (&format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\ncolour = 1\n"), 7, "colour"),
-        (
-            "[[metric]]\nid = \"No Id\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n",
-            2,
-            "lowercase",
-        ),
-        (
-            "[[metric]]\nid = \"x\"\nname = \"\\u001b[31m\"\nabove = [\"A\"]\nbelow = [\"B\"]\n",
-            3,
-            "printed",
-        ),
-        (&format!("{HEAD}formula = \"1 +\"\n"), 5, "ends too early"),
-        (&format!("{HEAD}formula = \"A:z / B\"\n"), 5, "neither `:u` nor `:k`"),
-        (&format!("{HEAD}formula = \"seconds\"\n"), 3, "counts nothing"),
-        (
-            &format!("{HEAD}formula = \"A\"\nabove = [\"A\"]\nbelow = [\"B\"]\n"),
-            3,
-            "either a `formula`",
-        ),
-        (&format!("{HEAD}formula = \"A\"\nscale = 2\n"), 3, "either"),
-        (HEAD, 3, "either a `formula`"),
-        ("[quantity]\nstalls = []\n", 2, "without sources"),
-        (
-            "[[topdown]]\ntables = \"t\"\nname = \"A\"\nlevel = 1\nformula = \"A + A\"\n",
-            3,
-            "cannot be added",
-        ),
-        ("[quantity]\nseconds = [\"A\"]\n", 2, "seconds"),
+        (ratio("[\"cycles:x\"]", ""), 5, "filter"),
+        (ratio("[\"a b\"]", ""), 5, "neither"),
+        (ratio("[\"cycles\"]", "scale = 0"), 7, "positive"),
+        (ratio("[\"cycles\"]", "scale = nan"), 7, "positive"),
+        (ratio("[\"cycles\"]", "colour = 1"), 7, "colour"),
+        (metric("above = [\"seconds\"]\nbelow = [\"seconds\"]"), 3, "counts nothing"),
+        (formula("1 +", ""), 5, "ends too early"),
+        (formula("A:z / B", ""), 5, "neither `:u` nor `:k`"),
+        (formula("seconds", ""), 3, "counts nothing"),
+        (formula("A", "above = [\"A\"]\nbelow = [\"B\"]"), 3, "either a `formula`"),
+        (formula("A", "scale = 2"), 3, "either"),
+        (metric(""), 3, "either a `formula`"),
+        (format!("{TOPDOWN}formula = \"A + A\"\n"), 3, "cannot be added"),
+        ("[quantity]\nstalls = []\n".to_owned(), 2, "without sources"),
+        ("[quantity]\nseconds = [\"A\"]\n".to_owned(), 2, "seconds"),
     ] {
-        let mut metrics = built_in();
-        let told = match metrics.add(text) {
+        let told = match built_in().add(&text) {
             Ok(()) => panic!("taken: {text}"),
-            Err(wrong) => wrong.in_words(text),
+            Err(wrong) => wrong.in_words(&text),
         };
         let start = format!("is not a valid metric file: line {line}: ");
         assert!(told.starts_with(&start) && told.contains(word), "{text}{told}");
     }
-    let twice =
-        "[[metric]]\nid = \"x\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n".repeat(2);
-    let Err(wrong) = built_in().add(&twice) else {
-        panic!("taken twice");
-    };
-    assert!(wrong.in_words(&twice).contains("line 7"));
 }
