@@ -30,7 +30,6 @@ struct Sums {
     counts: Vec<u64>,
 }
 
-/// Threads and their slices.
 #[derive(Default)]
 struct Counted {
     threads: Threads,
@@ -128,7 +127,6 @@ fn counts_of_threads_are_as_in_each_scenario() {
     assert_eq!(checked, 9);
 }
 
-/// A sample of a scenario.
 type Sampled = (i64, u32, u16, u64, u64);
 
 fn describe(table: &StackTable, joined: Joined<Sampled>) -> Value {

@@ -15,13 +15,11 @@ pub(crate) fn vectors_path() -> Option<PathBuf> {
     Some(path)
 }
 
-/// The vectors, or nothing with a message.
 pub(crate) fn vectors() -> Option<Value> {
     let text = fs::read(vectors_path()?).expect("the vectors");
     Some(serde_json::from_slice(&text).expect("JSON"))
 }
 
-/// A trace's bytes by its file's name.
 pub(crate) fn trace(name: &str) -> Option<Vec<u8>> {
     let path = vectors_path()?.with_file_name("files").join(name);
     Some(fs::read(path).expect("a trace"))

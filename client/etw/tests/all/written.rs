@@ -20,7 +20,6 @@ fn session(pointer_size: PointerSize, clock_type: ClockType) -> Session {
     }
 }
 
-/// Addresses as bytes.
 fn addresses(pointer: PointerSize) -> Vec<u8> {
     let kernel: [u64; 2] = match pointer {
         PointerSize::Four => [0x8100_0000, 0x8100_0010],

@@ -58,7 +58,6 @@ fn a_stripped_program_is_annotated_by_address_and_by_range() {
     }
 }
 
-/// Leaves a program without symbols.
 fn strip(built: &binaries::Built) {
     let pdb = built.folder.path().join("work.pdb");
     if pdb.exists() {

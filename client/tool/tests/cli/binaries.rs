@@ -14,12 +14,10 @@ pub(crate) const STEPPED: &str =
 /// A program built for a test, in a folder of its own.
 pub(crate) struct Built {
     pub(crate) folder: TempDir,
-    /// The program.
     pub(crate) file: PathBuf,
 }
 
 impl Built {
-    /// Its path, for command lines.
     pub(crate) fn path(&self) -> &str {
         self.file.to_str().expect("UTF-8")
     }
@@ -30,12 +28,10 @@ pub(crate) fn pe() -> Option<Built> {
     pe_with(&[])
 }
 
-/// The same from another build.
 pub(crate) fn other_pe() -> Option<Built> {
     pe_with(&["-DOTHER"])
 }
 
-/// The same of 32 bits.
 pub(crate) fn pe_of_32_bits() -> Option<Built> {
     pe_with(&["-m32"])
 }
@@ -64,7 +60,6 @@ pub(crate) fn elf() -> Option<Built> {
     elf_with(&[])
 }
 
-/// The same from another build.
 pub(crate) fn other_elf() -> Option<Built> {
     elf_with(&["-DOTHER"])
 }

@@ -69,7 +69,6 @@ fn assert_holds(name: &str) {
     assert!(wrong.is_empty(), "{}:\n{}", path.display(), wrong.join("\n\n"));
 }
 
-/// How a program is compiled.
 type Compile = fn() -> Option<Built>;
 
 /// The programs that a case may name.
@@ -80,7 +79,6 @@ const COMPILED: [(&str, Compile); 4] = [
     ("{twins}", binaries::elf_of_twins),
 ];
 
-/// How a recording is written.
 type Write = fn(&Path);
 
 /// The recordings that a case may name, their files, and what writes them.

@@ -14,7 +14,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The programs.
 pub(crate) struct Foreign {
     python: PathBuf,
     modules: PathBuf,

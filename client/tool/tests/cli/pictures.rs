@@ -17,7 +17,6 @@ fn write(folder: &Path, format: Format, lanes: TrackBy) -> PathBuf {
     path
 }
 
-/// One column of rows.
 fn column(rows: &Value, n: usize) -> Vec<&str> {
     let rows = rows.as_array().expect("rows").iter();
     rows.map(|row| row[n].as_str().expect("a cell")).collect()

@@ -40,7 +40,6 @@ impl Recorded {
     }
 }
 
-/// The samples that `script` shows.
 fn samples(file: &str, filter: &str) -> Vec<Value> {
     objects(&halprof(&format!("script {file} --jsonl {filter}")).stdout)
 }

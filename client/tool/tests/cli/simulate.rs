@@ -49,7 +49,6 @@ impl Stepped {
     }
 }
 
-/// One column of all instructions.
 pub(crate) fn column(value: &Value, name: &str) -> Vec<u64> {
     let rows = value["rows"].as_array().expect("rows");
     let rows = rows.iter().map(|row| row[name].as_u64().expect("a number"));

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The outcome of one run of the tool.
 pub(crate) struct Ran {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -20,13 +19,11 @@ pub(crate) fn command(line: &str) -> Command {
     command
 }
 
-/// Runs the tool.
 pub(crate) fn halprof(line: &str) -> Ran {
     Ran::of(&mut command(line))
 }
 
 impl Ran {
-    /// Runs a command to its end.
     pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.output().expect("the tool runs");
         Self {
@@ -73,7 +70,6 @@ pub(crate) fn json(line: &str) -> Value {
     value
 }
 
-/// Runs the tool with `--json`.
 pub(crate) fn halprof_json(line: &str) -> Ran {
     halprof(&format!("--json {line}"))
 }
@@ -107,7 +103,6 @@ pub(crate) fn schema(name: &str) -> Value {
     schema
 }
 
-/// A committed schema.
 pub(crate) fn committed(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{name}.json"));
     let text = std::fs::read_to_string(&path).expect("a schema file");
@@ -145,7 +140,6 @@ pub(crate) fn skipped_unless(required: &str, missing: &str) {
     println!("skipped: {missing}");
 }
 
-/// Sends a signal to a process.
 pub(crate) fn signal(name: &str, process: u32) {
     let status = Command::new("kill").args(["-s", name, &process.to_string()]).status();
     assert!(status.expect("kill").success());
@@ -172,7 +166,6 @@ pub(crate) fn folder() -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-/// A path as an argument.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }

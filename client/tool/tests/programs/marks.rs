@@ -12,7 +12,6 @@ use std::process::{ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The program that makes marks.
 pub(crate) fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let what = arguments.next().unwrap_or_default();
     let file = arguments.next().unwrap_or_default();

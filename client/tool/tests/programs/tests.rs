@@ -57,7 +57,6 @@ fn with_script<'a>(line: &'a str, script: &'a str) -> Vec<&'a str> {
     line.split_whitespace().chain(["--", "sh", "-c", script]).collect()
 }
 
-/// What is printed for a line.
 fn shown(line: &str) -> String {
     let output = ran(&line.split_whitespace().collect::<Vec<_>>());
     String::from_utf8(output.stdout).expect("UTF-8")

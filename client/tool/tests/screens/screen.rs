@@ -16,7 +16,6 @@ pub(crate) fn assert_screen(name: &str, text: &str, columns: usize) {
     assert!(text == expected, "{}\nis not what is printed now:\n{text}", file.display());
 }
 
-/// No line is wider than this.
 pub(crate) fn assert_width(what: &str, text: &str, columns: usize) {
     let long = text.lines().find(|line| line.chars().count() > columns);
     assert_eq!(long, None, "{what}: wider than {columns}");
