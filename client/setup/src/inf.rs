@@ -37,8 +37,7 @@ mod tests {
         [Models.NTamd64.10.0...19041]\r\n%Device% = Install, root\\HALPROF ; a comment\r\n";
 
     fn utf16(text: &str) -> Vec<u8> {
-        let bytes = text.encode_utf16().flat_map(u16::to_le_bytes);
-        [0xFF, 0xFE].into_iter().chain(bytes).collect()
+        [0xFF, 0xFE].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
     }
 
     #[test]

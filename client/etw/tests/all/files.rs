@@ -30,8 +30,7 @@ fn count(trace: &mut Trace<Cursor<Vec<u8>>>) -> Counted {
                 counted.processes.insert(process.process, process.image);
             }
             EventKind::Image(image) => {
-                let process = image.process.map_or(-1, i64::from);
-                *counted.images.entry(process).or_default() += 1;
+                *counted.images.entry(image.process.map_or(-1, i64::from)).or_default() += 1;
             }
             EventKind::Sample(_) => *counted.samples.entry(0).or_default() += 1,
             EventKind::CounterSample(sample) => {
@@ -55,8 +54,7 @@ fn each_file_has_what_independent_readers_find() {
     let Some(manifest) = manifest() else { return };
     let files = manifest.as_object().expect("files");
     for (name, expected) in files {
-        let bytes = trace(name).expect("a trace");
-        let mut trace = Trace::open(Cursor::new(bytes)).expect(name);
+        let mut trace = Trace::open(Cursor::new(trace(name).expect("a trace"))).expect(name);
         let counted = count(&mut trace);
         check_header(name, &trace, expected);
         assert_eq!(object(&counted.kinds), expected["kinds"], "{name}");
@@ -132,9 +130,7 @@ fn events_of(bytes: Vec<u8>) -> Vec<String> {
 
 #[test]
 fn the_order_of_buffers_in_the_file_does_not_matter() {
-    let Some(straight) = reordered(|index| index) else {
-        return;
-    };
+    let Some(straight) = reordered(|index| index) else { return };
     let expected = events_of(straight);
     assert_eq!(expected.len(), 1475);
     for step in [18, 7, 5] {
@@ -145,9 +141,7 @@ fn the_order_of_buffers_in_the_file_does_not_matter() {
 
 #[test]
 fn a_lost_buffer_is_told() {
-    let Some(bytes) = trace("artificial_pmc.etl") else {
-        return;
-    };
+    let Some(bytes) = trace("artificial_pmc.etl") else { return };
     let without = [&bytes[..4096 * 3], &bytes[4096 * 4..]].concat();
     let trace = Trace::open(Cursor::new(without)).expect("a trace");
     assert_eq!(trace.losses().missing_buffers, 1);
@@ -156,9 +150,7 @@ fn a_lost_buffer_is_told() {
 
 #[test]
 fn clocks_and_pointer_sizes_are_the_headers() {
-    let Some(bytes) = trace("artificial_pmc.etl") else {
-        return;
-    };
+    let Some(bytes) = trace("artificial_pmc.etl") else { return };
     // Where the trace header has its clock: behind the buffer's and the event's header.
     let clock_at = 72 + 32 + 56 + 16 + 176 + 24;
     for (number, clock_type, hz) in [
@@ -183,18 +175,13 @@ fn clocks_and_pointer_sizes_are_the_headers() {
     let mut unknown = bytes;
     unknown[clock_at] = 4;
     assert!(Trace::open(Cursor::new(unknown)).is_err());
-    let Some(small) = crate::shared::trace("smallEtlFile.etl") else {
-        return;
-    };
-    let trace = Trace::open(Cursor::new(small)).expect("a trace");
-    assert_eq!(trace.pointer_size(), PointerSize::Four);
+    let Some(small) = crate::shared::trace("smallEtlFile.etl") else { return };
+    assert_eq!(Trace::open(Cursor::new(small)).expect("a trace").pointer_size(), PointerSize::Four);
 }
 
 #[test]
 fn other_compressions_are_refused_by_name() {
-    let Some(bytes) = trace("smallEtlFile.etl") else {
-        return;
-    };
+    let Some(bytes) = trace("smallEtlFile.etl") else { return };
     for (number, name) in [(2, "LZNT1"), (4, "XPRESS Huffman"), (9, "number 9")] {
         let mut bytes = bytes.clone();
         bytes[44] = number;

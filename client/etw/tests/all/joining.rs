@@ -94,9 +94,7 @@ fn counts_of_threads_are_as_in_each_scenario() {
     let Some(vectors) = vectors() else { return };
     let mut checked = 0;
     for scenario in list(&vectors["scenarios"]) {
-        let Some(expected) = scenario.get("expect_threads") else {
-            continue;
-        };
+        let Some(expected) = scenario.get("expect_threads") else { continue };
         let mut counted = Counted::default();
         for event in list(&scenario["events"]) {
             let time = event["t"].as_i64().expect("a time");
@@ -151,9 +149,7 @@ fn stacks_are_joined_as_in_each_scenario() {
     let Some(vectors) = vectors() else { return };
     let mut checked = 0;
     for scenario in list(&vectors["scenarios"]) {
-        let Some(expected) = scenario.get("expect_samples") else {
-            continue;
-        };
+        let Some(expected) = scenario.get("expect_samples") else { continue };
         let mut joiner = Joiner::new(1000);
         for event in list(&scenario["events"]) {
             let processor = event["cpu"].as_u64().unwrap_or_default() as u16;

@@ -81,16 +81,12 @@ fn damaged_files_are_read_without_a_panic() {
 
 #[test]
 fn every_prefix_of_a_file_is_refused_or_read_in_part() {
-    let Some(bytes) = trace("smallEtlFile.etl") else {
-        return;
-    };
+    let Some(bytes) = trace("smallEtlFile.etl") else { return };
     let whole = read(&bytes).expect("a trace");
     for length in 0..bytes.len() {
         assert!(read(&bytes[..length]).is_none_or(|events| events <= whole), "{length}");
     }
-    let Some(bytes) = trace("artificial_pmc.etl") else {
-        return;
-    };
+    let Some(bytes) = trace("artificial_pmc.etl") else { return };
     let mut before = 0;
     for length in (4096..=bytes.len()).step_by(24) {
         let events = read(&bytes[..length]).expect("its first buffer is whole");
@@ -120,9 +116,7 @@ fn bomb(processors: u16, buffers: u16) -> Option<Vec<u8>> {
 #[test]
 fn few_bytes_do_not_become_many() {
     for (processors, buffers) in [(200, 200), (1, 1000)] {
-        let Some(bytes) = bomb(processors, buffers) else {
-            return;
-        };
+        let Some(bytes) = bomb(processors, buffers) else { return };
         read(&bytes);
         let mut trace = Trace::open(Cursor::new(bytes)).expect("a trace");
         while trace.next_event().expect("bytes in memory").is_some() {}

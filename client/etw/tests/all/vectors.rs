@@ -309,8 +309,7 @@ fn what_must_be_survived_is_survived_and_told() {
 fn buffers_that_must_be_survived_are_survived_and_told() {
     let Some(vectors) = vectors() else { return };
     let refused = list(&vectors["refuse"]);
-    let buffers = refused.iter().filter(|vector| vector["scope"] == "buffer_header");
-    for vector in buffers {
+    for vector in refused.iter().filter(|vector| vector["scope"] == "buffer_header") {
         let mut trace = crate::shared::trace("artificial_pmc.etl").expect("a trace");
         trace.truncate(3 * 4096);
         trace[4096..4096 + HEADER_LENGTH].copy_from_slice(&bytes(text(&vector["hex"])));

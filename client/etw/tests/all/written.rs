@@ -106,8 +106,7 @@ fn each_event_is_read_as_it_was_written() {
             let time = 1000 + i64::from(index / 3);
             let processor = index / 3 % 2;
             let origin = Origin { time, processor, thread: 8, process: 4 };
-            let is_switch = matches!(kind, EventKind::Switch(_));
-            let counters = if is_switch { &values[..] } else { &[] };
+            let counters = if matches!(kind, EventKind::Switch(_)) { &values[..] } else { &[] };
             writer.event(origin, kind, counters).expect("an event");
             expected.push((time, processor, counters.to_vec(), format!("{kind:?}")));
         }

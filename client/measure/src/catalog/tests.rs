@@ -47,8 +47,7 @@ fn every_form_of_naming_finds_its_source() {
 #[test]
 fn names_that_are_not_there_are_told() {
     for text in ["Nonsense", "0x999", "3", "Profile", "rXYZ", "Total Issues", "Pröfile"] {
-        let error = resolved(text, Emon).expect_err(text);
-        assert_eq!(error.code(), "source-unknown", "{text}");
+        assert_eq!(resolved(text, Emon).expect_err(text).code(), "source-unknown", "{text}");
     }
 }
 
@@ -86,8 +85,7 @@ fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
         assert_eq!(event.label, text);
     }
     for (contradiction, interface) in [("r100C0:k", Emon), ("r8:u", NetBurst)] {
-        let error = resolved(contradiction, interface).expect_err(contradiction);
-        assert_eq!(error.code(), "usage");
+        assert_eq!(resolved(contradiction, interface).expect_err(contradiction).code(), "usage");
     }
 }
 

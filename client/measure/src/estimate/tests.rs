@@ -151,8 +151,7 @@ fn the_bound_is_that_of_the_textbook() {
         // distances from 0.15 events in a tick are 5: 50 / (1 - 1/1.6) times 800 * 400 / 400^2.
         (&[(10, 100), (50, 300)], 800, 50.0 / 0.375 * 2.0, t1),
     ] {
-        let estimate = Estimate::new(&of_slices(slices, enabled));
-        let error = estimate.error.expect("a bound");
+        let error = Estimate::new(&of_slices(slices, enabled)).error.expect("a bound");
         let expected = t * f64::sqrt(deviation);
         assert!((error / expected - 1.0).abs() < 1e-3, "{slices:?}: {error}, not {expected}");
     }
@@ -204,8 +203,7 @@ fn a_processor_without_a_turn_is_not_a_zero() {
     let late = Estimate::new(&of_slices(&[], 500));
     assert_eq!(Estimate::sum([ran(10), late]).value, Some(150));
     // A processor that was not in the session is no processor without a slice.
-    let absent = Estimate::new(&Count::default());
-    let sum = Estimate::sum([ran(10), absent]);
+    let sum = Estimate::sum([ran(10), Estimate::new(&Count::default())]);
     assert_eq!((sum.value, sum.never_scheduled_cpus), (Some(100), 0));
     assert!(sum.error.is_some());
 }

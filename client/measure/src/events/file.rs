@@ -157,9 +157,7 @@ mod tests {
         let headed = format!(r#"{{"Header":{{"Copyright":"x"}},"Events":[{EVENT}]}}"#);
         for text in [headed.clone(), format!("[{EVENT}]"), format!("\u{feff}{headed}")] {
             let events = read_text(&text).expect("a list");
-            let [event] = events.as_slice() else {
-                panic!("{events:?}");
-            };
+            let [event] = events.as_slice() else { panic!("{events:?}") };
             assert_eq!(event.select(), 0x0284_20D1);
             assert_eq!((event.counters, event.fixed, event.alone), (Some(0xF), None, true));
             assert_eq!((event.msr, event.errata.as_str(), event.period), (None, "", 50021));
@@ -196,8 +194,7 @@ mod tests {
             r#"[{"EventName":"A"}]"#,
             r#"[{"EventCode":"x","UMask":"0","EventName":"A"}]"#,
         ] {
-            let error = read_text(text).expect_err(text);
-            assert_eq!(error.code(), "bad-file", "{text}");
+            assert_eq!(read_text(text).expect_err(text).code(), "bad-file", "{text}");
         }
     }
 }

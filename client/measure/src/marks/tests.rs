@@ -317,8 +317,7 @@ fn readings_beside_a_step_are_not_the_step() {
         (&[(0, 1000)], 0),
         (&[], 0),
     ] {
-        let distances = groups.iter();
-        let distances = distances.flat_map(|&(one, times)| std::iter::repeat_n(one, times));
+        let distances = groups.iter().flat_map(|&(one, times)| std::iter::repeat_n(one, times));
         assert_eq!(step(distances), wanted, "{groups:?}");
     }
 }

@@ -107,12 +107,10 @@ fn what_a_thread_opens_reads_the_same_totals_until_the_last_is_dropped() {
     std::thread::scope(|scope| {
         scope.spawn(|| run(&open().expect("counts"), "instructions=50,cycles=1,branches=7"));
     });
-    let passed = outer.read().expect("read").since(&begin).expect("no gap");
-    assert_eq!(passed.values(), [350, 37]);
+    assert_eq!(outer.read().expect("read").since(&begin).expect("no gap").values(), [350, 37]);
     assert_eq!((outer.cost().values(), outer.read().expect("read").gaps()), (&[0, 0][..], 0));
     drop(outer);
-    let anew = open().expect("counts");
-    assert_eq!(anew.read().expect("read").values(), [0, 0]);
+    assert_eq!(open().expect("counts").read().expect("read").values(), [0, 0]);
 }
 
 #[test]
@@ -132,8 +130,7 @@ fn counts_that_a_thread_cannot_read_are_refused_by_their_reason() {
 fn sources_that_need_turns_are_refused_and_swept() {
     let mut connection = modelled("skylake");
     let all = Sources::named(&mut connection, "all").expect("sources");
-    let refused = Regions::open(&mut connection, &all).expect_err("turns");
-    assert_eq!(refused.code(), "unavailable");
+    assert_eq!(Regions::open(&mut connection, &all).expect_err("turns").code(), "unavailable");
     let swept = sweep(&mut connection, "all:u", 5, |model| {
         run(model, "instructions=9000,cycles=6000,branches=300,branch-misses=20");
     });
@@ -159,8 +156,7 @@ fn every_model_can_be_swept() {
             run(model, "instructions=9000,cycles=6000");
         });
         let swept = swept.unwrap_or_else(|error| panic!("{}: {error}", model.name));
-        let sources = Sources::named(&mut connection, "all:u").expect("sources");
-        for name in sources.names() {
+        for name in Sources::named(&mut connection, "all:u").expect("sources").names() {
             let rows = swept.rows().filter(|row| row.source == name).count();
             assert_eq!(rows, 1, "{}: {name}", model.name);
         }

@@ -225,8 +225,7 @@ mod tests {
     fn buffers_suffice_for_each_processor_and_are_no_more_than_needed() {
         let buffers = |processors| {
             [counting(), TraceRequest::default()].map(|request| {
-                let path = Path::new("a.etl");
-                let properties = Properties::into_file(path, 1, processors, &request);
+                let properties = Properties::into_file(Path::new("a.etl"), 1, processors, &request);
                 properties.expect("it fits").minimum_buffers
             })
         };

@@ -275,8 +275,7 @@ mod tests {
         ] {
             for (sources, found) in [(INTEL, intel), (AMD, amd)] {
                 let sources = list(sources);
-                let source = find(name, &sources);
-                assert_eq!(source.map(|one| one.name.as_str()), found, "{name}");
+                assert_eq!(find(name, &sources).map(|one| one.name.as_str()), found, "{name}");
             }
         }
     }

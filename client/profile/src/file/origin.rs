@@ -64,10 +64,7 @@ mod tests {
     /// RFC 4231, sections 4.3 (a short key) and 4.7 (one longer than a block).
     #[test]
     fn the_seal_is_the_standard_s() {
-        let hexadecimal = |bytes: [u8; 32]| {
-            let digits = bytes.map(|byte| format!("{byte:02x}"));
-            digits.concat()
-        };
+        let hexadecimal = |bytes: [u8; 32]| bytes.map(|byte| format!("{byte:02x}")).concat();
         assert_eq!(
             hexadecimal(hmac(b"Jefe", b"what do ya want for nothing?")),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"

@@ -267,8 +267,7 @@ mod tests {
         let code_path = code(&bytes).code_path(&[0x1000]);
         let edges: std::collections::BTreeSet<_> =
             code_path.iter().map(|one| (one.from, one.to)).collect();
-        let expected = [(0x1000, 0x1007), (0x1007, 0x1000)];
-        assert_eq!(edges.into_iter().collect::<Vec<_>>(), expected);
+        assert_eq!(edges.into_iter().collect::<Vec<_>>(), [(0x1000, 0x1007), (0x1007, 0x1000)]);
         // Nothing but a jump out of the code, or no branch at all.
         for bytes in [&[0xE9, 0, 0x10, 0, 0][..], &[0x90, 0x90], &[]] {
             assert!(code(bytes).code_path(&[0x1000]).is_empty());

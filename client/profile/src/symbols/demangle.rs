@@ -55,8 +55,7 @@ mod tests {
         let types = "Pi Pc PPv PKc Ri Rc Oi Ki Vi Cf Gd Fvv FivE St Sa Sb Ss Si So Sd Da Di Ds Dn Df De \
             A3_i A_c M1ai 1a 3foo u3foo ZN1aE R R1a RC1a RNvC1a1b N1a1bE T_ S_ main _main _start __start \
             _Zebra _Read __Z _ _Z_ @f@4 f@plt";
-        let types = types.split_whitespace().map(str::to_owned);
-        for name in letters.chain(types) {
+        for name in letters.chain(types.split_whitespace().map(str::to_owned)) {
             assert_eq!(demangle(&name), name);
         }
     }

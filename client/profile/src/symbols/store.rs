@@ -138,8 +138,7 @@ mod tests {
     #[test]
     fn no_place_is_outside_the_store() {
         for name in ["..x.pdb", ".x.pdb", ". x.pdb", "...", "..", "."] {
-            let identity = Identity::pdb([0x11; 16], 1, name.as_bytes());
-            assert_eq!(Key::of_pdb(&identity), None, "{name}");
+            assert_eq!(Key::of_pdb(&Identity::pdb([0x11; 16], 1, name.as_bytes())), None, "{name}");
             let module = Module {
                 name: name.to_owned(),
                 stamp: Some(Stamp { time: 1, size: 2 }),

@@ -402,8 +402,7 @@ mod tests {
         let models =
             "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5";
         for model in models.split(' ') {
-            let backend = Backend::open(model).expect("a model");
-            let mut ctx = Context::open(backend).expect("a machine");
+            let mut ctx = Context::open(Backend::open(model).expect("a model")).expect("a machine");
             let catalog = Catalog::read(&mut ctx.connection, false).expect("a catalog");
             for source in &catalog.sources {
                 let name = source.name;

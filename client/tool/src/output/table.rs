@@ -580,8 +580,7 @@ mod tests {
             ("2,000,000,000,000", "   1  2,000,000,000,000  alpha\n"),
             ("2,000,000,000,000,000", "   1  2,000,000,000,000,000\n    alpha\n"),
         ] {
-            let cells = ["1", number, "alpha"].map(str::to_owned);
-            assert_eq!(rows.line(&cells), line);
+            assert_eq!(rows.line(&["1", number, "alpha"].map(str::to_owned)), line);
         }
     }
 

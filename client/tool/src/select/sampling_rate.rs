@@ -97,8 +97,7 @@ mod tests {
         assert_eq!(rate.period(&[3_000_000_000; 64], second, 1, 1), one);
         assert_eq!(rate.period(&[3_000_000_000, 5, 0], second, 1, 1), one);
         // The total that is wanted is that of all processors together.
-        let target = SamplingRate::default();
-        let all = target.period(&[3_000_000_000; 64], second, 1, 1);
+        let all = SamplingRate::default().period(&[3_000_000_000; 64], second, 1, 1);
         assert_eq!(all, Some(19_200_000));
     }
 
@@ -106,8 +105,7 @@ mod tests {
     fn no_period_gives_more_samples_than_wanted() {
         for events in [1u128, 999, 1000, 1001, 123_456_789, 1 << 62] {
             for wanted in [1, 7, 10_000] {
-                let period = period(events, wanted).expect("a period");
-                let got = events / u128::from(period);
+                let got = events / u128::from(period(events, wanted).expect("a period"));
                 assert!(got <= wanted.into(), "{events} / {wanted}: {got}");
             }
         }

@@ -91,10 +91,8 @@ mod tests {
         assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
         assert_eq!(keys[0].len(), BYTES);
         assert!(keys[0].iter().any(|&byte| byte != keys[0][0]), "random");
-        let modes = [&below.join("key"), &below].map(|path| {
-            let metadata = fs::metadata(path).expect("it is there");
-            metadata.mode() & 0o777
-        });
+        let modes = [&below.join("key"), &below]
+            .map(|path| fs::metadata(path).expect("it is there").mode() & 0o777);
         assert_eq!(modes, [0o600, 0o700]);
         assert_eq!(fs::read_dir(&below).expect("a folder").count(), 1);
         let another = tempfile::tempdir().expect("a folder");

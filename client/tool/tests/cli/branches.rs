@@ -49,17 +49,14 @@ pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
         ..Sample::default()
     };
     let foreign = Branch { from: start + 0x30, to: start + 0x28, ..Branch::default() };
-    let of_sample = |n: u64| {
-        let rounds = (0..3).flat_map(move |m| round(start, 3 * n + m));
-        rounds.rev().chain([foreign])
-    };
+    let of_sample =
+        |n: u64| (0..3).flat_map(move |m| round(start, 3 * n + m)).rev().chain([foreign]);
     let branches: Vec<Branch> = (0..100).flat_map(of_sample).collect();
     let mut writer = Writer::create(&path, &metadata).expect("created");
     writer.modules(std::slice::from_ref(module)).expect("written");
     writer.branched(&vec![sample; 100], &branches).expect("written");
     writer.finish(&Statistics::default(), false).expect("finished");
-    let path = text(&path).to_owned();
-    (folder, path)
+    (folder, text(&path).to_owned())
 }
 
 pub(super) fn app() -> Module {

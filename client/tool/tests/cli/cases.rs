@@ -60,9 +60,7 @@ fn assert_holds(name: &str) {
     let mut wrong = Vec::new();
     for case in cases.split("\n# ").skip(1) {
         let (title, lines) = case.split_once('\n').expect("a title and lines");
-        let Some(case) = Case::new(lines) else {
-            continue;
-        };
+        let Some(case) = Case::new(lines) else { continue };
         let found = case.run(lines);
         wrong.extend(found.iter().map(|what| format!("# {title}\n{what}")));
     }

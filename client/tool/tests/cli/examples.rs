@@ -87,7 +87,6 @@ fn a_mark_costs_next_to_nothing_without_a_recorder() {
 #[test]
 fn repetitions_are_told_from_what_surrounds_them() {
     let text = repetitions::measured().expect("measured");
-    let line = text.lines().last().expect("a result");
-    assert!(line.starts_with("one multiplication: "), "{text}");
+    assert!(text.lines().last().expect("a result").starts_with("one multiplication: "), "{text}");
     assert!(text.contains("a pair of time stamps alone: "), "{text}");
 }

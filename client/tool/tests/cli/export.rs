@@ -45,9 +45,7 @@ const NO_ADDRESS: u64 = 2_000;
 fn speedscope_shows_what_was_sampled() {
     let formats = [Format::Folded, Format::Pprof];
     let exports = Exports::new(&formats);
-    let Some(foreign) = Foreign::find() else {
-        return;
-    };
+    let Some(foreign) = Foreign::find() else { return };
     let files = formats.map(|format| exports.path(format));
     let told = foreign.browser("speedscope", &files.each_ref().map(PathBuf::as_path));
     let folded_name = HOSTILE.replace(';', ":");
@@ -81,9 +79,7 @@ fn speedscope_shows_what_was_sampled() {
 #[test]
 fn pprof_format_reads_what_was_sampled() {
     let exports = Exports::new(&[Format::Pprof]);
-    let Some(foreign) = Foreign::find() else {
-        return;
-    };
+    let Some(foreign) = Foreign::find() else { return };
     let told = foreign.pprof(&exports.path(Format::Pprof));
     assert_eq!(told["types"], value!([["samples", "count"], ["Cycles", "events"]]));
     assert_eq!(told["period"], value!([["Cycles", "events"], 1000]));
@@ -98,8 +94,7 @@ fn pprof_format_reads_what_was_sampled() {
     let events = FIRST + SECOND + KERNEL + HOSTILE_EVENTS + NO_ADDRESS;
     assert_eq!((total(0), total(1)), (100, events));
     let hostile = samples.iter().find(|sample| sample["name"] == HOSTILE);
-    let hostile = hostile.expect("the hostile name as it is");
-    assert_eq!(hostile["values"], value!([9, HOSTILE_EVENTS]));
+    assert_eq!(hostile.expect("the hostile name as it is")["values"], value!([9, HOSTILE_EVENTS]));
     let second = samples.iter().find(|sample| sample["name"] == "second");
     assert_eq!(
         second.expect("second"),
@@ -120,9 +115,7 @@ fn pprof_format_reads_what_was_sampled() {
 #[test]
 fn the_firefox_profiler_shows_what_was_sampled() {
     let exports = Exports::new(&[Format::Firefox]);
-    let Some(foreign) = Foreign::find() else {
-        return;
-    };
+    let Some(foreign) = Foreign::find() else { return };
     let firefox = foreign.firefox(&exports.path(Format::Firefox));
     let threads = firefox.ask(&["thread", "list"]);
     let mut found = BTreeMap::new();

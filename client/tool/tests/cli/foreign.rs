@@ -60,8 +60,7 @@ impl Foreign {
     }
 
     fn module(&self, name: &str) -> PathBuf {
-        let path = self.modules.join(name);
-        path.canonicalize().expect("an installed module")
+        self.modules.join(name).canonicalize().expect("an installed module")
     }
 }
 

@@ -115,10 +115,8 @@ fn events_that_a_trace_lost_are_not_called_samples() {
 fn assert_harmless(what: &str, text: &str) {
     let acted = |c: char| c.is_control() && c != '\n';
     let turned = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let found = text.chars().find(|&c| acted(c) || turned(c));
-    assert_eq!(found, None, "{what}: {text}");
-    let forged = text.lines().find(|line| line.starts_with("forged"));
-    assert_eq!(forged, None, "{what}: {text}");
+    assert_eq!(text.chars().find(|&c| acted(c) || turned(c)), None, "{what}: {text}");
+    assert_eq!(text.lines().find(|line| line.starts_with("forged")), None, "{what}: {text}");
 }
 
 /// Runs a command that shows [`NAME`], as text and as JSON.
@@ -211,8 +209,7 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
     ] {
         assert_shows_harmlessly(&line.replace("FILE", file).replace("TRACE", trace));
     }
-    let told = json(&format!("stat --from {file} --by thread"));
-    assert_eq!(told["by_thread"][0]["source"], NAME);
+    assert_eq!(json(&format!("stat --from {file} --by thread"))["by_thread"][0]["source"], NAME);
 }
 
 /// Opening a pipe is noticed: whoever opens it waits for a writer.

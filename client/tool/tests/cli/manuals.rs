@@ -30,8 +30,7 @@ fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
 }
 
 fn said(output: &Output) -> String {
-    let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    texts.concat()
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
 
 #[test]
@@ -53,9 +52,7 @@ fn each_command_has_a_page_that_mandoc_takes() {
         let file = folder.path().join(format!("{name}.1"));
         std::fs::write(&file, page).expect("written");
         let lint = ["-T", "lint", "-W", "warning", text(&file)];
-        let Some(lint) = tool("/usr/bin/mandoc", &lint) else {
-            return;
-        };
+        let Some(lint) = tool("/usr/bin/mandoc", &lint) else { return };
         // A build has no date, so that the same sources give the same pages; and where the renderer
         // asks for two line breaks, one is omitted.
         let harmless = ["missing date", "skipping paragraph macro"];
@@ -81,14 +78,11 @@ fn bash_completes_commands_and_options() {
         );
         tool("/bin/bash", &["--norc", "-c", &ask])
     };
-    let Some(commands_offered) = offer("halprof ''", 1) else {
-        return;
-    };
+    let Some(commands_offered) = offer("halprof ''", 1) else { return };
     for name in commands() {
         assert!(said(&commands_offered).contains(&name), "{name}: {}", said(&commands_offered));
     }
-    let options = offer("halprof stat --per-cp", 2).expect("bash");
-    assert_eq!(said(&options).trim(), "--per-cpu");
+    assert_eq!(said(&offer("halprof stat --per-cp", 2).expect("bash")).trim(), "--per-cpu");
     for (words, last, wanted) in [
         ("halprof stat -e TotalI", 3, "TotalIssues"),
         ("halprof stat -e branch-m", 3, "branch-misses"),
@@ -100,7 +94,6 @@ fn bash_completes_commands_and_options() {
         ("halprof stat --by proc", 3, "process"),
         ("halprof explain counters-re", 2, "counters-reserved"),
     ] {
-        let offered = offer(words, last).expect("bash");
-        assert_eq!(said(&offered).trim(), wanted, "{words}");
+        assert_eq!(said(&offer(words, last).expect("bash")).trim(), wanted, "{words}");
     }
 }

@@ -20,9 +20,7 @@ fn counted(machine: &str, options: &str) -> String {
 /// Sources that take turns: they have an error bound, and less time running than enabled.
 #[test]
 fn the_parser_of_prometheus_reads_it_all() {
-    let Some(python) = foreign_python("prometheus_client") else {
-        return;
-    };
+    let Some(python) = foreign_python("prometheus_client") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     // As a raw select, instructions take turns with the others.
     let list = "r00C0,CacheMisses,r01C4,r02C4,r04C4,r08C4,r10C4,r20C4,r40C4,r03C4,r05C4,r06C4";

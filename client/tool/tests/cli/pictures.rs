@@ -18,8 +18,7 @@ fn write(folder: &Path, format: Format, lanes: TrackBy) -> PathBuf {
 }
 
 fn column(rows: &Value, n: usize) -> Vec<&str> {
-    let rows = rows.as_array().expect("rows").iter();
-    rows.map(|row| row[n].as_str().expect("a cell")).collect()
+    rows.as_array().expect("rows").iter().map(|row| row[n].as_str().expect("a cell")).collect()
 }
 
 const EVENTS: usize = 2;
@@ -30,9 +29,7 @@ const SYMBOL: usize = 6;
 fn a_page_is_read_sorted_filtered_and_zoomed() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = write(folder.path(), Format::Html, TrackBy::Processor);
-    let Some(foreign) = Foreign::find() else {
-        return;
-    };
+    let Some(foreign) = Foreign::find() else { return };
     // For inspection: HALPROF_PICTURES=FOLDER keeps the page and its screenshots there.
     let told = match std::env::var_os("HALPROF_PICTURES").map(PathBuf::from) {
         Some(kept) => {
@@ -89,9 +86,7 @@ fn a_page_is_read_sorted_filtered_and_zoomed() {
 fn a_picture_stands_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let picture = write(folder.path(), Format::Flamegraph, TrackBy::Processor);
-    let Some(foreign) = Foreign::find() else {
-        return;
-    };
+    let Some(foreign) = Foreign::find() else { return };
     let told = &foreign.browser("picture", &[&picture])[0];
     assert_eq!(told["root"], "svg");
     assert_eq!(told["complaints"], json!([]));

@@ -52,8 +52,7 @@ fn texts(rows: &[Value], field: &str) -> Vec<String> {
 /// The events of all lines of a folded export.
 fn folded(file: &str, source: &str) -> u64 {
     let text = halprof(&format!("export {file} -f folded --source {source} -o -")).stdout;
-    let events = text.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-    events.sum()
+    text.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 #[test]

@@ -23,8 +23,7 @@ impl Stepped {
         let mut compiler = Command::new("cc");
         compiler.args(["-Wall", "-Werror", "-o"]);
         compiler.arg(folder.path().join("program")).arg(source);
-        let built = compiler.args(options).status();
-        assert!(built.expect("a C compiler").success());
+        assert!(compiler.args(options).status().expect("a C compiler").success());
         Self(folder)
     }
 
@@ -51,8 +50,7 @@ impl Stepped {
 
 pub(crate) fn column(value: &Value, name: &str) -> Vec<u64> {
     let rows = value["rows"].as_array().expect("rows");
-    let rows = rows.iter().map(|row| row[name].as_u64().expect("a number"));
-    rows.collect()
+    rows.iter().map(|row| row[name].as_u64().expect("a number")).collect()
 }
 
 #[test]
@@ -134,8 +132,7 @@ fn a_signal_ends_the_program_and_shows_the_counts() {
         let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(value["interrupted"], true, "{name}: {value}");
         assert_eq!(value["exit_status"], Value::Null);
-        let counted = value["instructions"].as_u64() > Some(0);
-        assert_eq!(counted, what == "forever", "{name}: {value}");
+        assert_eq!(value["instructions"].as_u64() > Some(0), what == "forever", "{name}: {value}");
         assert!(value["warnings"][0].to_string().contains("interrupted"));
     }
 }

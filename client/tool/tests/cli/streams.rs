@@ -42,8 +42,7 @@ fn status_soon(mut child: Child) -> Option<i32> {
 }
 
 fn sum(intervals: &[Value]) -> u64 {
-    let values = intervals.iter().map(|interval| &interval["counts"][0]["value"]);
-    values.filter_map(Value::as_u64).sum()
+    intervals.iter().map(|interval| &interval["counts"][0]["value"]).filter_map(Value::as_u64).sum()
 }
 
 #[test]
@@ -146,8 +145,7 @@ fn ctrl_c_spoils_no_mean() {
     assert_eq!(whole["counts"][0]["value"], 50_000_000);
     assert_eq!(whole["counts"][0]["deviation"], 0.0);
     let runs = whole["runs"].as_array().expect("runs");
-    let cut = runs.iter().filter(|run| run["interrupted"] == true);
-    assert_eq!(cut.count(), 1);
+    assert_eq!(runs.iter().filter(|run| run["interrupted"] == true).count(), 1);
 }
 
 #[cfg(unix)]

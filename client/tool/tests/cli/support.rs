@@ -151,8 +151,7 @@ pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/foreign/python");
     let python = folder.join("bin/python");
     let import = format!("import {module}");
-    let has = Command::new(&python).args(["-c", &import]).status();
-    if has.is_ok_and(|status| status.success()) {
+    if Command::new(&python).args(["-c", &import]).status().is_ok_and(|status| status.success()) {
         return Some(python);
     }
     skipped(&format!("no {module} in {}: `cargo xtask setup`", folder.display()));

@@ -16,8 +16,7 @@ fn lines(command: &str) -> Vec<Line> {
 }
 
 fn head(command: &str) -> String {
-    let shown = halprof(&format!("{command} --csv")).stdout;
-    shown.lines().next().expect("a head").to_owned()
+    halprof(&format!("{command} --csv")).stdout.lines().next().expect("a head").to_owned()
 }
 
 fn cell(value: &Value) -> String {

@@ -102,9 +102,7 @@ fn is_coloured(screen: &str) -> bool {
 #[test]
 fn it_is_watched_and_steered_on_a_terminal() {
     let command = format!("{}; {AFTERWARDS}", top("-e BranchInstructions,TotalIssues"));
-    let Some(terminal) = Terminal::new(&command) else {
-        return;
-    };
+    let Some(terminal) = Terminal::new(&command) else { return };
     // Two processors of 1 GHz.
     let screen = terminal.until("the rates of the workload", |screen| {
         shows(screen, "TotalIssues", "2.000 G") && shows(screen, "BranchInstructions", "500.0 M")
@@ -144,9 +142,7 @@ fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
         let limit = if how == "time" { "-d 1" } else { "" };
         let own = format!("echo \\$\\$ > '{}'; exec {}", process.display(), top(limit));
         let command = format!("export NO_COLOR=1; sh -c \"{own}\"; {AFTERWARDS}");
-        let Some(terminal) = Terminal::new(&command) else {
-            return;
-        };
+        let Some(terminal) = Terminal::new(&command) else { return };
         terminal.until("drawn", |screen| screen.starts_with("MODELLED "));
         assert!(!is_coloured(&terminal.screen(&["-e"])), "{how}");
         match how {
@@ -166,9 +162,7 @@ fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
 #[test]
 #[cfg(target_os = "linux")]
 fn it_ends_with_its_terminal() {
-    let Some(terminal) = Terminal::new(&format!("exec {}", top(""))) else {
-        return;
-    };
+    let Some(terminal) = Terminal::new(&format!("exec {}", top(""))) else { return };
     terminal.until("drawn", |screen| screen.starts_with("MODELLED "));
     let process = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]).stdout;
     let process = String::from_utf8(process).expect("a number");
@@ -187,9 +181,7 @@ fn it_ends_with_its_terminal() {
 fn functions_are_watched_on_a_terminal() {
     let command =
         format!("{}; {AFTERWARDS}", top("--by process,symbol -e TotalCycles,TotalIssues:k"));
-    let Some(terminal) = Terminal::new(&command) else {
-        return;
-    };
+    let Some(terminal) = Terminal::new(&command) else { return };
     // The workload runs in user mode alone.
     let screen = terminal.until("a share", |screen| {
         screen.contains("100.00 %") && screen.contains("modelled.exe (4096)")

@@ -48,8 +48,7 @@ pub(crate) fn all() -> Vec<Trial> {
 
 /// This program, which makes marks.
 fn own() -> String {
-    let own = std::env::current_exe().expect("this file");
-    own.to_str().expect("UTF-8").to_owned()
+    std::env::current_exe().expect("this file").to_str().expect("UTF-8").to_owned()
 }
 
 /// The result of `timeline` on this program's marks, and its status.
@@ -61,8 +60,7 @@ fn timeline(options: &[&str], what: &[&str]) -> (Value, i32) {
 }
 
 fn read(file: &str) -> Recording {
-    let reader = Reader::open(Path::new(file)).expect("a recording");
-    reader.with_marks().samples(|_| {}).expect("read")
+    Reader::open(Path::new(file)).expect("a recording").with_marks().samples(|_| {}).expect("read")
 }
 
 fn a_time_line_is_told() {
@@ -95,8 +93,7 @@ fn marks_are_recorded_beside_samples() {
     assert_eq!(recording.samples, told["samples"].as_u64().expect("a number"));
     let value = json(&ran(&["--json", "timeline", &file]).stdout);
     assert_eq!((&value["recorded"], &value["exit_status"]), (&2000.into(), &Value::Null));
-    let report = ran(&["report", &file]);
-    assert_eq!(report.status.code(), Some(0));
+    assert_eq!(ran(&["report", &file]).status.code(), Some(0));
 }
 
 fn a_killed_recorder_leaves_what_it_had() {

@@ -80,8 +80,7 @@ pub(crate) fn json(text: &[u8]) -> Value {
 
 fn is_alive(process: &str) -> bool {
     let mut kill = Command::new("kill");
-    let status = kill.args(["-0", process]).stderr(Stdio::null()).status();
-    status.expect("kill").success()
+    kill.args(["-0", process]).stderr(Stdio::null()).status().expect("kill").success()
 }
 
 /// Sends a signal to a process, or to the group of processes after a hyphen.
@@ -154,8 +153,7 @@ fn statuses_are_passed_on_where_it_is_sampled() {
 fn the_first_failure_of_several_runs() {
     let (_folder, file) = scratch();
     let script = format!("echo >> {file}; exit $(wc -l < {file})");
-    let ran = ran(&with_script("stat -e TotalCycles -r 3", &script));
-    assert_eq!(ran.status.code(), Some(1));
+    assert_eq!(ran(&with_script("stat -e TotalCycles -r 3", &script)).status.code(), Some(1));
     assert_eq!(std::fs::read(file).expect("written").len(), 3, "runs");
 }
 

@@ -138,8 +138,7 @@ const ELEMENTS: [(&str, &[&str]); 22] = [
 ];
 
 fn names<'a>(node: Node<'a, '_>) -> Vec<&'a str> {
-    let elements = node.children().filter(Node::is_element);
-    elements.map(|child| child.tag_name().name()).collect()
+    node.children().filter(Node::is_element).map(|child| child.tag_name().name()).collect()
 }
 
 fn only<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Node<'a, 'b> {

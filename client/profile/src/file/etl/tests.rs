@@ -47,8 +47,7 @@ fn real_traces_have_the_samples_that_independent_readers_find() {
     for name in ["net.4.5.2.x64.etl", "net.4.5.x86.etl", "artificial_pmc.etl"] {
         let (recording, samples) = read(&folder.join(name));
         let expected = &manifest[name];
-        let statistics = recording.statistics.as_ref().expect("statistics");
-        let idle = statistics.idle_samples;
+        let idle = recording.statistics.as_ref().expect("statistics").idle_samples;
         assert_eq!(idle, expected["samples"]["of_thread_0"], "{name}");
         assert_eq!(samples.len() as u64 + idle, expected["samples"]["total"], "{name}");
         assert_eq!(recording.damaged(), None, "{name}");
@@ -178,9 +177,7 @@ fn a_written_trace_becomes_the_recording_that_it_describes() {
         [(PROCESS, "a.exe", Some(1020), Some(1120)), (PROCESS, "b.exe", Some(1130), None)];
     assert_eq!(processes, expected);
 
-    let [kernel, module] = recording.modules.as_slice() else {
-        panic!("{:?}", recording.modules);
-    };
+    let [kernel, module] = recording.modules.as_slice() else { panic!("{:?}", recording.modules) };
     assert_eq!((kernel.process, kernel.name.as_str(), kernel.loaded), (None, "ntoskrnl.exe", None));
     assert_eq!((module.process, module.name.as_str()), (Some(PROCESS), "a.exe"));
     assert_eq!((module.start, module.end), (IMAGE, IMAGE + 0x1000));

@@ -20,8 +20,7 @@ struct Played {
 
 impl Stage {
     fn run(&self, id: u32, name: &str, modules: &[&str]) {
-        let modules = modules.iter().zip(1..);
-        let images = modules.map(|(name, at)| image(name, at << 16)).collect();
+        let images = modules.iter().zip(1..).map(|(name, at)| image(name, at << 16)).collect();
         let mut played = self.0.borrow_mut();
         played.processes.insert(id, (name.to_owned(), images));
     }
@@ -39,16 +38,13 @@ impl System for Stage {
     }
 
     fn processes(&mut self) -> Vec<(u32, String)> {
-        let played = self.0.borrow();
-        let processes = played.processes.iter();
-        processes.map(|(&id, (name, _))| (id, name.clone())).collect()
+        self.0.borrow().processes.iter().map(|(&id, (name, _))| (id, name.clone())).collect()
     }
 
     fn modules(&mut self, process: u32) -> Option<Vec<Module>> {
         let mut played = self.0.borrow_mut();
         played.looks += 1;
-        let process = played.processes.get(&process);
-        process.map(|(_, modules)| modules.clone())
+        played.processes.get(&process).map(|(_, modules)| modules.clone())
     }
 
     fn kernel(&mut self) -> Vec<Module> {
@@ -183,8 +179,7 @@ fn samples_of_processes_that_nobody_saw_are_counted() {
     inventory.note_samples(&[sample(7, 0x1_0000), sample(21, 0x1000), sample(21, 0x1000)]);
     inventory.note_samples(&[sample(22, 0x1000)]);
     inventory.scan(1);
-    let expected = Missed { processes: 2, samples: 3 };
-    assert_eq!(inventory.missed(), expected);
+    assert_eq!(inventory.missed(), Missed { processes: 2, samples: 3 });
 }
 
 fn event(process: u32, timestamp: u64, change: ProcessChange) -> ProcessEvent {
@@ -388,7 +383,6 @@ fn a_scan_tells_what_took_the_place_of_another() {
     stage.run(7, "a.exe", &["a.exe", "c.dll"]);
     inventory.note_samples(&[sample(7, 0x90_0000)]);
     let changes = inventory.scan(1);
-    let modules = changes.modules.iter();
-    let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
+    let modules = changes.modules.iter().map(|one| (&*one.name, one.loaded, one.unloaded));
     assert_eq!(modules.collect::<Vec<_>>(), [("b.dll", None, Some(2)), ("c.dll", Some(2), None)]);
 }

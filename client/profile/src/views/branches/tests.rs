@@ -193,8 +193,7 @@ fn what_may_be_anothers_is_left_out_and_counted() {
         // A record that is left out splits a path.
         let paths = query(Grouping { length: 2, ..EDGES });
         let runs: u64 = read(&path, &paths).tables[0].sections.iter().map(|part| part.taken).sum();
-        let whole = left - 1 - unresolved;
-        assert_eq!(runs, whole, "{taken:x?}");
+        assert_eq!(runs, left - 1 - unresolved, "{taken:x?}");
     }
     // The library is not loaded in process 8.
     let (_folder, path) = recorded(&[], &[(0, 8, &[library])]);
@@ -246,9 +245,7 @@ fn the_kernel_is_everybodys() {
     let kernel = branch(KERNEL, KERNEL + 8);
     let (_folder, path) = recorded(&[], &[(0, 7, &[kernel]), (0, 8, &[kernel])]);
     let branches = read(&path, &query(EDGES));
-    let [row] = &branches.tables[0].sections[0].rows[..] else {
-        panic!("{branches:?}");
-    };
+    let [row] = &branches.tables[0].sections[0].rows[..] else { panic!("{branches:?}") };
     assert_eq!(row.taken, 2);
     // It returns to the process that called it.
     let back = [branch(KERNEL + 8, CODE)];
@@ -279,9 +276,7 @@ fn without_branches_the_remedy_is_told() {
     let error = Branches::read(&[&path], &query(EDGES), &SymbolPath::default());
     let error = error.expect_err("no branches");
     assert_eq!(error.code(), "unavailable");
-    let Error::Unavailable { hint, .. } = error else {
-        panic!("{error}");
-    };
+    let Error::Unavailable { hint, .. } = error else { panic!("{error}") };
     assert_eq!(hint, WITH_BRANCHES);
 }
 
@@ -295,8 +290,7 @@ fn keys_of_tables() {
         (&["line"], None),
         (&["line", "edge"], None),
     ] {
-        let parsed = Grouping::parse(keys).map(|by| by.keys().into());
-        assert_eq!(parsed, expected, "{keys:?}");
+        assert_eq!(Grouping::parse(keys).map(|by| by.keys().into()), expected, "{keys:?}");
     }
 }
 
@@ -323,8 +317,7 @@ fn sides_are_told_apart_by_what_is_asked_for() {
     let line = Value::Line { module: "own.exe".into(), line: None };
     for (sides, value) in [(Key::Symbol, symbol), (Key::Line, line)] {
         let by = query(Grouping { sides, ..EDGES });
-        let branches = Branches::read(&[&path, &path], &by, &SymbolPath::default());
-        let branches = branches.expect("read");
+        let branches = Branches::read(&[&path, &path], &by, &SymbolPath::default()).expect("read");
         let row = &branches.tables[0].sections[0].rows[0];
         assert_eq!(row.edges, [Edge { from: value.clone(), to: value }]);
         assert_eq!(row.taken, 4);
@@ -376,15 +369,13 @@ fn instructions() -> Vec<Instruction> {
 /// how many stretches are impossible, and the flows of its instructions.
 fn code_runs(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
     let (_folder, path) = recorded(&[], all);
-    let recording = Reader::open(&path).and_then(|reader| reader.samples(|_| {}));
-    let recording = recording.expect("read");
+    let recording = Reader::open(&path).and_then(|reader| reader.samples(|_| {})).expect("read");
     let symbols = Symbols::open(&recording, &SymbolPath::default());
     let mut code_runs = CodeRuns::new(FUNCTION, 2);
     let of = (&recording, &symbols);
     let source = |index| Some(usize::from(index));
     let is_own = |module: &Module| module.name == "own.exe";
-    let added = code_runs.add(&path, &Filter::default(), of, source, is_own);
-    added.expect("read");
+    code_runs.add(&path, &Filter::default(), of, source, is_own).expect("read");
     let mut instructions = instructions();
     let summary = code_runs.apply_to(CODE + FUNCTION.start, &mut instructions);
     assert_eq!(summary.records.samples, all.len() as u64);
@@ -435,8 +426,7 @@ fn between_two_records_each_instruction_was_executed_once() {
             if branch == Some(at) {
                 (flow.taken, flow.predicted, flow.mispredicted) = (3, 1, 2);
             }
-            let flows = &flows[..];
-            assert_eq!(flows, [flow, Flow::default()], "{start:#x}..{end:#x}: {at}");
+            assert_eq!(&flows[..], [flow, Flow::default()], "{start:#x}..{end:#x}: {at}");
         }
     }
 }
@@ -477,6 +467,5 @@ fn stretches_are_added_up_by_source() {
     let expected = [(2, 1), (2, 1), (2, 1), (0, 1), (0, 1), (0, 0), (0, 0)];
     assert_eq!(executed.collect::<Vec<_>>(), expected);
     let taken = flows.iter().map(|own| (own[0].taken, own[1].taken));
-    let expected = [(0, 0), (0, 0), (2, 1), (0, 0), (0, 1), (0, 0), (0, 0)];
-    assert_eq!(taken.collect::<Vec<_>>(), expected);
+    assert_eq!(taken.collect::<Vec<_>>(), [(0, 0), (0, 0), (2, 1), (0, 0), (0, 1), (0, 0), (0, 0)]);
 }

@@ -35,8 +35,7 @@ fn rows_are_in_the_order_of_time_with_both_distances() {
     let marks = marks(&[(1600, 1, 1, 7), (1000, 1, 0, 5), (1400, 2, 0, 6), (1601, 1, 8, 0)]);
     let rows: Vec<_> = marks.rows().collect();
     let told = |row: &MarkRow| {
-        let name = row.channel.clone();
-        (row.number, row.time_ns, name, row.value, row.on_channel_ns, row.on_any_ns)
+        (row.number, row.time_ns, row.channel.clone(), row.value, row.on_channel_ns, row.on_any_ns)
     };
     let named = |name: &str| name.to_owned();
     assert_eq!(
@@ -54,12 +53,9 @@ fn rows_are_in_the_order_of_time_with_both_distances() {
 #[test]
 fn distances_have_statistics() {
     // 1, 2, 3, 4 and 100 ns apart.
-    let times = [0, 2, 6, 12, 20, 220];
-    let all: Vec<_> = times.iter().map(|&time| (time, 1, 0, 0)).collect();
+    let all: Vec<_> = [0, 2, 6, 12, 20, 220].iter().map(|&time| (time, 1, 0, 0)).collect();
     let marks = marks(&all);
-    let [summary] = &marks.summaries()[..] else {
-        panic!("one channel");
-    };
+    let [summary] = &marks.summaries()[..] else { panic!("one channel") };
     let gaps = summary.gaps.as_ref().expect("distances");
     assert_eq!((summary.channel.as_str(), summary.marks), ("a", 6));
     // The longest is not culled: it is what is looked for.

@@ -76,8 +76,7 @@ fn waits_are_from_one_switch_to_the_next_by_their_reason() {
     assert_eq!((by_thread.switches, by_thread.lost_switches), (9, 0));
     assert_eq!(by_thread.warnings, Vec::<String>::new());
     let by_process = OffCpu::read(&path, By::Process).expect("waits");
-    let of_process = expected.map(|row| WaitRow { thread: None, ..row });
-    assert_eq!(by_process.rows, of_process);
+    assert_eq!(by_process.rows, expected.map(|row| WaitRow { thread: None, ..row }));
 }
 
 const KERNEL: u64 = 0xFFFF_F800_0000_0000;

@@ -41,8 +41,7 @@ fn press(state: &mut State, keys: &str) -> bool {
 }
 
 fn names(state: &State) -> Vec<String> {
-    let rows = state.sorted().into_iter();
-    rows.map(|row| row.cells[1].text().to_owned()).collect()
+    state.sorted().into_iter().map(|row| row.cells[1].text().to_owned()).collect()
 }
 
 #[test]
@@ -69,9 +68,7 @@ fn s_sorts_by_the_next_column_and_r_reverses() {
 fn a_trace_has_the_last_intervals_of_its_row() {
     let mut state = state(false);
     let trace = |state: &State, name: &str| {
-        let rows = state.sorted();
-        let row = rows.iter().find(|row| row.cells[1].text() == name);
-        row.expect(name).trace.clone()
+        state.sorted().iter().find(|row| row.cells[1].text() == name).expect(name).trace.clone()
     };
     state.take(picture(1, vec![table("", &[("a", 1.0), ("b", 2.0)])]));
     state.take(picture(2, vec![table("", &[("b", 4.0)])]));

@@ -117,7 +117,6 @@ fn without_colours_there_is_none() {
 fn the_old_console_gets_signs_that_its_font_has() {
     let buffer = drawn(&counted(), &Look::new(true, false), 80, 24);
     let known = |symbol: &str| symbol.is_ascii() || "\u{2584}\u{2588}".contains(symbol);
-    let strange = buffer.content.iter().find(|cell| !known(cell.symbol()));
-    assert_eq!(strange.map(Cell::symbol), None);
+    assert_eq!(buffer.content.iter().find(|cell| !known(cell.symbol())).map(Cell::symbol), None);
     assert!(buffer.content.iter().any(|cell| cell.symbol() == "\u{2588}"));
 }
