@@ -615,6 +615,3 @@ fn before_architectural(leaves: &Leaves) -> Option<Box<dyn Unit>> {
 fn boxed(unit: impl Unit + 'static) -> Box<dyn Unit> {
     Box::new(unit)
 }
-
-#[cfg(test)]
-mod tests;

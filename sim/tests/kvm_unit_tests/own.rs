@@ -2,7 +2,7 @@
 //! guest and host bits, each family's own events, the processor without a unit.
 
 use crate::kvm_unit_tests::layout::{
-    self, EN, INT, Layout, TestResult, USR_OS, VECTOR, counts, everything, leaf,
+    self, EN, INT, Layout, TestResult, USR_OS, counts, everything, leaf,
 };
 use sim::Processor;
 use sim::cpu::event::Event;
@@ -292,51 +292,5 @@ fn hygon_counts_as_zen() -> TestResult {
     processor.wrmsr(0xC001_0200, 0x76 | USR_OS | EN)?;
     processor.retire(counts(Event::Cycles, 50));
     assert_eq!(processor.rdpmc(0)?, 50);
-    Ok(())
-}
-
-#[test]
-fn x2apic_mode_delivers_the_same_interrupt() -> TestResult {
-    let mut processor = layout::V5.processor();
-    let base = processor.rdmsr(0x1B)?;
-    processor.wrmsr(0x1B, base | 1 << 10)?;
-    processor.wrmsr(0xC1, 5_u64.wrapping_neg())?;
-    processor.wrmsr(0x186, 0xC0 | USR_OS | EN | INT)?;
-    processor.retire(counts(Event::Instructions, 5));
-    assert_eq!(processor.interrupt_pending(), Some(VECTOR));
-    assert_eq!(processor.rdmsr(0x834)?, 0x1_00FE);
-    Ok(())
-}
-
-#[test]
-fn a_broken_counter_bit_is_stuck_at_0_in_every_counter() -> TestResult {
-    for layout in layout::all() {
-        let mut processor = layout.processor();
-        processor.break_counter_bit(3);
-        for i in 0..layout.counters {
-            processor.wrmsr(layout.counter(i), 0xFF)?;
-            assert_eq!(processor.rdmsr(layout.counter(i))?, 0xF7, "{}", layout.name);
-        }
-        processor.wrmsr(layout.counter(0), 0)?;
-        processor.wrmsr(layout.select(0), layout.instructions | USR_OS | EN)?;
-        processor.retire(counts(Event::Instructions, 8));
-        assert_eq!(processor.rdpmc(0)?, 0, "{}", layout.name);
-    }
-    Ok(())
-}
-
-#[test]
-fn accesses_are_counted_by_kind() -> TestResult {
-    let mut processor = layout::V5.processor();
-    processor.reset_accesses();
-    processor.wrmsr(0xC1, 0)?;
-    processor.wrmsr(0xC2, 0)?;
-    processor.rdmsr(0xC1)?;
-    processor.rdpmc(0)?;
-    processor.read_apic(0x340)?;
-    assert!(processor.rdmsr(0xFFFF).is_err());
-    let accesses = processor.accesses();
-    assert_eq!((accesses.rdmsr, accesses.wrmsr), (2, 2));
-    assert_eq!((accesses.rdpmc, accesses.apic), (1, 1));
     Ok(())
 }

@@ -20,7 +20,9 @@ const T0_USR: u64 = 1 << 2;
 /// ENABLE, ESCR select 4, ACTIVE_THREAD 11b.
 const ENABLED: u64 = 0x0003_9000;
 const OVF_PMI_T0: u64 = 1 << 26;
+const OVF_PMI_T1: u64 = 1 << 27;
 const OVF: u64 = 1 << 31;
+const LVTPC: u32 = 0x340;
 
 fn intel(signature: u32, apic_id: u32, logical: u32) -> Leaves {
     let [ebx, edx, ecx] = INTEL;
@@ -36,6 +38,12 @@ fn intel(signature: u32, apic_id: u32, logical: u32) -> Leaves {
 /// A Prescott's logical processor of a package with two of them.
 fn prescott(apic_id: u32) -> Leaves {
     intel(0xF41, apic_id, 2)
+}
+
+/// The two logical processors of a Prescott.
+fn pair() -> [Processor; 2] {
+    let pair = processors(&[prescott(0), prescott(1)]).try_into();
+    pair.unwrap_or_else(|_| panic!("two processors"))
 }
 
 fn retire(processor: &mut Processor, instructions: u64) {
@@ -119,36 +127,76 @@ fn a_thread_without_its_sibling_still_is_one_of_two() {
 
 #[test]
 fn a_register_written_takes_nothing_from_the_sibling() {
-    let mut machine = processors(&[prescott(0), prescott(1)]);
-    let [first, second] = machine.as_mut_slice() else {
-        panic!("two processors");
-    };
+    let [mut first, mut second] = pair();
     first.wrmsr(CRU_ESCR0, INSTRUCTIONS | T0_USR | T1_USR).expect("no reserved bit");
     first.wrmsr(IQ_CCCR, ENABLED).expect("no reserved bit");
-    retire(second, 40);
+    retire(&mut second, 40);
     first.wrmsr(IQ_CCCR, 0).expect("no reserved bit");
-    retire(second, 100);
+    retire(&mut second, 100);
     first.wrmsr(IQ_CCCR, ENABLED).expect("no reserved bit");
-    retire(second, 103);
-    retire(first, 1000);
+    retire(&mut second, 103);
+    retire(&mut first, 1000);
     assert_eq!(second.rdmsr(IQ), Ok(1043));
 }
 
 #[test]
 fn what_happens_is_counted_from_0_again_and_added_up_on() {
-    let mut machine = processors(&[prescott(0), prescott(1)]);
-    let [first, second] = machine.as_mut_slice() else {
-        panic!("two processors");
-    };
+    let [mut first, mut second] = pair();
     first.wrmsr(CRU_ESCR0, INSTRUCTIONS | T0_USR | T1_USR).expect("no reserved bit");
     first.wrmsr(IQ_CCCR, ENABLED).expect("no reserved bit");
-    for processor in [&mut *first, &mut *second] {
+    for processor in [&mut first, &mut second] {
         retire(processor, 100);
         processor.begin_anew();
         assert_eq!(processor.counts(), &Counts::default());
         retire(processor, 10);
     }
     assert_eq!(first.rdmsr(IQ), Ok(220));
+}
+
+/// A pair whose counter 12 counts instructions of the first; its tenth interrupts the second.
+fn crossed() -> [Processor; 2] {
+    let mut machine = pair();
+    machine.iter_mut().for_each(Processor::boot_windows);
+    for (msr, value) in
+        [(CRU_ESCR0, INSTRUCTIONS | T0_USR), (IQ, (1 << 40) - 9), (IQ_CCCR, ENABLED | OVF_PMI_T1)]
+    {
+        machine[0].wrmsr(msr, value).expect("no reserved bit");
+    }
+    machine
+}
+
+/// Delivery masks LVTPC, and the line is held while OVF is set.
+#[test]
+fn a_line_held_active_is_seen_again_when_lvtpc_is_unmasked() {
+    let [mut first, mut second] = crossed();
+    retire(&mut first, 10);
+    assert_eq!(first.interrupt_pending(), None);
+    assert_eq!(second.acknowledge_interrupt(), Some(0xFE));
+    assert_eq!(second.interrupt_pending(), None);
+    assert_eq!(second.read_apic(LVTPC), Ok(0x1_00FE));
+    assert_eq!(second.write_apic(LVTPC, 0xFE), Ok(()));
+    assert_eq!(second.acknowledge_interrupt(), Some(0xFE));
+    assert_eq!(second.wrmsr(IQ_CCCR, ENABLED | OVF_PMI_T1), Ok(()));
+    assert_eq!(second.write_apic(LVTPC, 0xFE), Ok(()));
+    assert_eq!(second.interrupt_pending(), None);
+}
+
+#[test]
+fn a_request_to_a_masked_sibling_waits_only_while_the_line_is_held() {
+    let [mut first, mut second] = crossed();
+    assert_eq!(second.write_apic(LVTPC, 0x1_00FE), Ok(()));
+    retire(&mut first, 10);
+    assert_eq!(second.interrupt_pending(), None);
+    assert_eq!(second.write_apic(LVTPC, 0xFE), Ok(()));
+    assert_eq!(second.interrupt_pending(), Some(0xFE));
+}
+
+#[test]
+fn reset_drops_the_lines_of_both_threads() {
+    let [mut first, mut second] = crossed();
+    retire(&mut first, 10);
+    first.reset();
+    assert_eq!(second.interrupt_pending(), None);
 }
 
 #[test]
@@ -165,17 +213,6 @@ fn an_unflagged_overflow_interrupts_without_ovf() {
     retire(processor, 10);
     assert_eq!(processor.acknowledge_interrupt(), Some(0xFE));
     assert_eq!(processor.rdmsr(IQ_CCCR).map(|cccr| cccr & OVF), Ok(0));
-}
-
-#[test]
-fn broken_bits_are_in_every_unit() {
-    for (signature, counter) in [(0x0543, 0x12), (0x0673, 0xC1), (0x0F41, IQ)] {
-        let mut machine = processors(&[intel(signature, 0, 1)]);
-        machine[0].break_counter_bit(3);
-        machine[0].reset();
-        machine[0].wrmsr(counter, 0xF).expect("any value");
-        assert_eq!(machine[0].rdmsr(counter), Ok(0x7), "{signature:#x}");
-    }
 }
 
 /// SDM vol. 3, "Determining IA-32 Processor Configuration": with more than 255 logical processors
