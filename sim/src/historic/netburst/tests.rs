@@ -165,20 +165,17 @@ fn no_other_register_is_the_units() {
     }
 }
 
+/// Bit 7 announces the counters, bits 11 and 12 that there is no debug store; the limit of leaves,
+/// bit 22, is the only one that software may change.
 #[test]
-fn misc_enable_announces_the_debug_store() {
-    let mut with = netburst(NORTHWOOD, 1);
-    assert_eq!(read(&mut with, MISC_ENABLE), 1 << 7);
-    let mut without = NetBurst::new(&Leaves::default());
-    assert_eq!(read(&mut without, MISC_ENABLE), 1 << 7 | 1 << 11 | 1 << 12);
-}
-
-#[test]
-fn misc_enable_bits_are_read_only_but_for_the_leaf_limit() {
+fn misc_enable_announces_the_debug_store_and_is_mostly_read_only() {
     let mut unit = netburst(NORTHWOOD, 1);
+    assert_eq!(read(&mut unit, MISC_ENABLE), 1 << 7);
     write(&mut unit, &[(MISC_ENABLE, 1 << 22 | 1 << 11)]);
     assert_eq!(read(&mut unit, MISC_ENABLE), 1 << 22 | 1 << 7);
     assert!(try_write(&mut unit, MISC_ENABLE, 1 << 63).is_err());
+    let mut without = NetBurst::new(&Leaves::default());
+    assert_eq!(read(&mut without, MISC_ENABLE), 1 << 7 | 1 << 11 | 1 << 12);
 }
 
 #[test]
@@ -219,97 +216,52 @@ fn rdpmc_reads_18_counters_in_full_or_fast() {
     }
 }
 
+/// Without Hyper-Threading no thread is ever a single one of two; with it both are always active.
 #[test]
-fn a_counter_needs_enable() {
-    let writes = [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(IQ), 0x0003_8000)];
-    assert_eq!(counted(IQ, &writes), 0);
-}
-
-#[test]
-fn active_thread_must_be_any_without_hyper_threading() {
+fn a_counter_needs_enable_and_active_threads() {
+    let all = user(Event::Instructions);
     for active in 0..=3_u64 {
-        let select = ENABLE | 4 << 13 | active << 16;
-        let writes = [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(IQ), select)];
-        let amount = if active == 3 { user(Event::Instructions) } else { 0 };
-        assert_eq!(counted(IQ, &writes), amount, "ACTIVE_THREAD {active:02b}");
+        let select = 4 << 13 | active << 16;
+        let writes = |enable| [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(IQ), select | enable)];
+        let amount = |counts| if counts { all } else { 0 };
+        assert_eq!(counted(IQ, &writes(0)), 0, "{active:02b}");
+        assert_eq!(counted(IQ, &writes(ENABLE)), amount(active == 3), "{active:02b}");
+        assert_eq!(counted_by_both(IQ, &writes(ENABLE)), amount(active >= 2), "{active:02b}");
     }
 }
 
-#[test]
-fn with_hyper_threading_both_threads_are_always_active() {
-    for active in 0..=3_u64 {
-        let select = ENABLE | 4 << 13 | active << 16;
-        let writes = [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(IQ), select)];
-        let amount = if active >= 2 { user(Event::Instructions) } else { 0 };
-        let counted = counted_by_both(IQ, &writes);
-        assert_eq!(counted, amount, "ACTIVE_THREAD {active:02b}");
-    }
-}
-
+/// Thread 1 does everything twice as often. Events of the package are of no thread.
 #[test]
 fn thread_bits_say_whose_events_count() {
-    let event = Event::Instructions;
-    // Thread 1 does everything twice as often.
-    let rows = [
-        (USR, user(event)),
-        (OS, kernel(event)),
-        (T1_USR, 2 * user(event)),
-        (T1_OS, 2 * kernel(event)),
-        (USR | T1_OS, user(event) + 2 * kernel(event)),
-        (USR | OS | T1_USR | T1_OS, 3 * both_modes(event)),
-    ];
-    for (modes, amount) in rows {
-        let writes = [(CRU_ESCR0, INSTRUCTIONS | modes), (cccr(IQ), IQ_ENABLED)];
-        assert_eq!(counted_by_both(IQ, &writes), amount, "{modes:04b}");
+    let (own, all) = (Event::Instructions, Event::FpOperations);
+    let instructions = |modes| [(CRU_ESCR0, INSTRUCTIONS | modes), (cccr(IQ), IQ_ENABLED)];
+    let operations = |modes| [(FIRM_ESCR0, 0x0900_0000 | modes), (cccr(8), 0x0003_2000 | ENABLE)];
+    for (modes, of_thread, of_package) in [
+        (USR, user(own), 3 * user(all)),
+        (OS, kernel(own), 3 * kernel(all)),
+        (T1_USR, 2 * user(own), 3 * user(all)),
+        (T1_OS, 2 * kernel(own), 3 * kernel(all)),
+        (USR | T1_OS, user(own) + 2 * kernel(own), 3 * both_modes(all)),
+        (USR | OS | T1_USR | T1_OS, 3 * both_modes(own), 3 * both_modes(all)),
+    ] {
+        assert_eq!(counted_by_both(IQ, &instructions(modes)), of_thread, "{modes:04b}");
+        assert_eq!(counted_by_both(8, &operations(modes)), of_package, "{modes:04b}");
     }
 }
 
-#[test]
-fn thread_bits_merge_for_events_of_the_package() {
-    let event = Event::FpOperations;
-    let rows = [
-        (USR | OS, 3 * both_modes(event)),
-        (T1_USR | T1_OS, 3 * both_modes(event)),
-        (USR | T1_OS, 3 * both_modes(event)),
-        (T1_USR, 3 * user(event)),
-    ];
-    for (modes, amount) in rows {
-        let writes = [(FIRM_ESCR0, 0x0900_0000 | modes), (cccr(8), 0x0003_2000 | ENABLE)];
-        assert_eq!(counted_by_both(8, &writes), amount, "{modes:04b}");
-    }
-}
-
-#[test]
-fn two_counters_may_look_at_one_escr() {
-    let mut unit = netburst(NORTHWOOD, 1);
-    write(
-        &mut unit,
-        &[
-            (CRU_ESCR0, INSTRUCTIONS | USR),
-            (cccr(12), IQ_ENABLED),
-            (cccr(13), IQ_ENABLED),
-            (cccr(16), IQ_ENABLED),
-        ],
-    );
-    unit.count(0, &after(1));
-    for n in [12, 13, 16] {
-        let value = read(&mut unit, counter(n));
-        assert_eq!(value, user(Event::Instructions), "counter {n}");
-    }
-}
-
+/// All counters at once: three look at one ESCR.
 #[test]
 fn a_select_that_leads_elsewhere_counts_nothing() {
-    let everywhere = |select: u64, n: u32| {
-        let writes =
-            [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(n), ENABLE | 0x0003_0000 | select << 13)];
-        counted(n, &writes)
-    };
     for select in 0..8 {
+        let mut unit = netburst(NORTHWOOD, 1);
+        write(&mut unit, &[(CRU_ESCR0, INSTRUCTIONS | USR)]);
+        let enabled = ENABLE | 0x0003_0000 | select << 13;
+        (0..18).for_each(|n| write(&mut unit, &[(cccr(n), enabled)]));
+        unit.count(0, &after(1));
         for n in 0..18 {
             let leads = select == 4 && [12, 13, 16].contains(&n);
             let amount = if leads { user(Event::Instructions) } else { 0 };
-            assert_eq!(everywhere(select, n), amount, "select {select}, counter {n}");
+            assert_eq!(read(&mut unit, counter(n)), amount, "select {select}, counter {n}");
         }
     }
 }
