@@ -342,17 +342,6 @@ fn p6_flops_on_counter_0_only() {
 }
 
 #[test]
-fn pentium_pairs() {
-    let pentium = Silicon::old_intel(5, 4).discover();
-    let on = |event, counters| Source {
-        select: Select::Historic(Historic::Cesr { event, clocks: false }),
-        ..on(counters)
-    };
-    let sources = [on(0x16, ANY), on(0x2A, 0b01), on(0x2A, 0b10), grouped(7, on(0x2B, 0b10))];
-    check_lists(&pentium, &sources, 4);
-}
-
-#[test]
 fn fixed_counters_beside_general_ones_with_holes() {
     let intel = Silicon::new(b"GenuineIntel", 0x23, signature(6, 0xC5))
         .leaf(0x0A, [0x0730_0805, 0, 0, 0x603])

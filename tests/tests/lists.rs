@@ -345,17 +345,6 @@ fn overflowed_sources_are_shown_until_their_interrupt_is_handled() {
     assert_eq!((statistics.generated, statistics.lost[LossCause::Missed as usize]), (1, 1));
 }
 
-/// A processor's registers cannot be requested in parts.
-#[test]
-fn the_registers_are_told_whole_or_not_at_all() {
-    let mut wire = Wire::new("skylake", 1);
-    let whole = wire.send(machine::REGISTERS, &from(0, 0)).bytes;
-    let mut told = |room| wire.send_with_room(machine::REGISTERS, &from(0, 0), room);
-    assert_eq!(told(whole.len()).refusal(), None);
-    let error = told(whole.len() - 1).error();
-    assert_eq!(error, Some(ErrorCode::ReplyTooSmall));
-}
-
 /// Hypervisor Top-Level Functional Specification, leaf 0x40000003: a root partition may create
 /// partitions (EBX 0) and manage processors (EBX 12); EDX 2 offers the counters, ECX 7 the
 /// architectural ones.

@@ -97,12 +97,6 @@ fn counters_follow_the_event() {
     }
 }
 
-#[test]
-fn pentium_is_one_half_of_cesr() {
-    let raw = parse(Family::Historic(Old::Pentium), 0x11A).expect("an event");
-    assert_eq!(raw.select, Select::Historic(Historic::Cesr { event: 0x1A, clocks: true }));
-}
-
 /// TC_deliver_mode and resource_stall share event select 1 and ESCR select 1: the group distinguishes
 /// them. IOQ_allocation's own row counts edges, and a raw select counts as it says. IOQ_active_entries
 /// is FSB_ESCR1's alone, with counters 2 and 3 (SDM vol. 3B, "Performance Monitoring Events Based on
