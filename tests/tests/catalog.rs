@@ -5,21 +5,17 @@ use std::collections::BTreeMap;
 
 use hal_profile::cpu::capabilities::Capabilities;
 use hal_profile::cpu::generation::AmdGeneration;
-use hal_profile::cpu::registers::intel::ANY_THREAD;
-use hal_profile::historic::raw::Family as Old;
-use hal_profile::historic::select::{Select as Historic, Upstream};
 use hal_profile::source::amd64_events::mask_selects_nothing;
 use hal_profile::source::catalog::{
-    constraint, counters, find, note, raw_family, rows, select_word, source_table, support,
+    constraint, counters, find, note, rows, select_word, source_table, support,
 };
-use hal_profile::source::raw::Family;
 use hal_profile::source::{ANY, Fit, Row, Select, amd, amd64, emon, intel};
 use halprof_measure::source::texts;
 use halprof_measure::{Connection, InProcess, Source};
 use halprof_tests::facts::{id, number};
-use halprof_tests::silicon::{HV1, Silicon, signature};
+use halprof_tests::silicon::{Silicon, signature};
 use halprof_tests::{machines_from_table, source_data};
-use shared_types::{ErrorCode, ProfileInterface, ProfileSource, Reason, SourceNote, SourceTable};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource, Reason, SourceNote};
 use std::fmt::Write;
 
 /// The families of amd64-hal-on-zen.csv.
@@ -34,62 +30,16 @@ const AMD: [(&str, AmdGeneration, u32, u32); 8] = [
     ("Zen5", AmdGeneration::Zen5, 0x1A, 0x44),
 ];
 
-/// Seven events, all available.
-const LEAF_0A: [u32; 4] = [0x0730_0403, 0, 0, 0x603];
-
-fn modern_intel() -> Capabilities {
-    Silicon::intel(6, 0x5E, LEAF_0A).discover()
-}
-
 fn pentium(mmx: bool) -> Capabilities {
     Silicon::old_intel(5, 4).flip(1, [0, 0, 0, u32::from(mmx) << 23]).discover()
-}
-
-fn pentium_pro() -> Capabilities {
-    Silicon::old_intel(6, 1).discover()
-}
-
-fn pentium_m() -> Capabilities {
-    Silicon::old_intel(6, 9).msr(0x1A0, 1 << 7).discover()
 }
 
 fn pentium_iii() -> Capabilities {
     Silicon::old_intel(6, 8).discover()
 }
 
-fn pentium_4(thread: Option<u32>) -> Capabilities {
-    Silicon::pentium_4(thread).discover()
-}
-
 fn amd(family: u32, model: u32) -> Capabilities {
     Silicon::amd(family, model).discover()
-}
-
-fn hv1_masked() -> Capabilities {
-    Silicon::intel(6, 0x5E, LEAF_0A).under(HV1, 0).discover()
-}
-
-/// Windows would use Amd64, but halprof does not.
-fn unproved() -> Capabilities {
-    Silicon::amd(0x17, 1).under(0, 0).discover()
-}
-
-fn every_machine() -> Vec<Capabilities> {
-    let mut all = vec![
-        modern_intel(),
-        pentium(false),
-        pentium(true),
-        pentium_pro(),
-        pentium_iii(),
-        pentium_m(),
-        pentium_4(None),
-        pentium_4(Some(0)),
-        pentium_4(Some(1)),
-        hv1_masked(),
-        unproved(),
-    ];
-    all.extend(AMD.map(|(_, _, family, model)| amd(family, model)));
-    all
 }
 
 /// Whether it is supported, or the error.
@@ -173,62 +123,18 @@ fn every_dump_has_its_sources() {
     settings.bind(|| insta::assert_snapshot!("dumps", dumps));
 }
 
-/// ProfileTime is the HAL's, as are all sources where its interface is not in use.
-#[test]
-fn each_machine_has_its_table_of_names() {
-    let issues = ProfileSource::TOTAL_ISSUES;
-    for (capabilities, hal, used) in [
-        (modern_intel(), SourceTable::Emon, SourceTable::Emon),
-        (pentium(false), SourceTable::Default, SourceTable::Pentium),
-        (pentium(true), SourceTable::Default, SourceTable::PentiumMmx),
-        (pentium_pro(), SourceTable::Default, SourceTable::P6),
-        (pentium_iii(), SourceTable::Default, SourceTable::P6),
-        (pentium_m(), SourceTable::Default, SourceTable::PentiumM),
-        (pentium_4(None), SourceTable::Default, SourceTable::NetBurst),
-        (hv1_masked(), SourceTable::Default, SourceTable::Default),
-        (unproved(), SourceTable::Amd64, SourceTable::Amd64),
-        (amd(0x19, 0x61), SourceTable::AmdZen4, SourceTable::AmdZen4),
-        (amd(0x1A, 0x50), SourceTable::AmdUnknown, SourceTable::AmdUnknown),
-    ] {
-        let found = [ProfileSource::TIME, issues].map(|id| source_table(&capabilities, id));
-        assert_eq!(found, [hal, used]);
-    }
-    for capabilities in every_machine() {
-        for row in rows(&capabilities) {
-            assert!(!texts_of(&capabilities, row).name.is_empty(), "{:x?}", row.id);
-        }
-    }
-}
-
-#[test]
-fn raw_selects_are_given_in_the_familys_layout() {
-    for (capabilities, family) in [
-        (modern_intel(), Some(Family::Emon { more: ANY_THREAD })),
-        (pentium(false), Some(Family::Historic(Old::Pentium))),
-        (pentium_iii(), Some(Family::Historic(Old::P6))),
-        (pentium_4(None), Some(Family::Historic(Old::NetBurst { model: 2 }))),
-        (amd(0x19, 0x61), Some(Family::Amd64(AmdGeneration::Zen4))),
-        (hv1_masked(), None),
-        (unproved(), None),
-    ] {
-        assert_eq!(raw_family(&capabilities), family);
-    }
-}
-
+/// Windows would use Amd64, but halprof does not.
 #[test]
 fn default_counts_nothing() {
-    for capabilities in [hv1_masked(), unproved()] {
-        for row in rows(&capabilities) {
-            let expected = if row.id == ProfileSource::TIME { Ok(()) } else { NOT_SUPPORTED };
-            for approximate in [false, true] {
-                assert_eq!(judged(&capabilities, row, approximate), expected, "{:x?}", row.id);
-            }
+    let capabilities = Silicon::amd(0x17, 1).under(0, 0).discover();
+    for row in rows(&capabilities) {
+        let expected = if row.id == ProfileSource::TIME { Ok(()) } else { NOT_SUPPORTED };
+        for approximate in [false, true] {
+            assert_eq!(judged(&capabilities, row, approximate), expected, "{:x?}", row.id);
         }
-        assert!(
-            support(&capabilities, &amd64::ROWS[1], false)
-                .is_err_and(|refusal| refusal.note == SourceNote::DefaultInterface)
-        );
     }
+    let refused = support(&capabilities, &amd64::ROWS[1], false);
+    assert!(refused.is_err_and(|refusal| refusal.note == SourceNote::DefaultInterface));
 }
 
 /// Every combination of the seven bits, with every length.
@@ -283,20 +189,6 @@ fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
             let expected = if by_0a { Ok(()) } else { NOT_SUPPORTED };
             assert_eq!(judged(&plain, row, false), expected, "{:x?}", row.id);
         }
-    }
-}
-
-#[test]
-fn fixed_counters_that_are_there() {
-    let capabilities = Silicon::intel(6, 0x5E, [0x0730_0405, 0, 0b101_0000, 0x602]).discover();
-    for (row, index) in intel::FIXED.iter().zip(0..) {
-        let there = 0b101_0011 >> index & 1 == 1;
-        assert_eq!(
-            judged(&capabilities, row, false),
-            if there { Ok(()) } else { NOT_SUPPORTED },
-            "{index}"
-        );
-        assert_eq!(select_word(&row.select), None);
     }
 }
 
@@ -369,33 +261,6 @@ fn an_unknown_amd_model_has_approximate_sources_alone() {
     assert_eq!(described(&capabilities, row).0, "", "nobody knows what it counts");
 }
 
-/// With fixed counters only, sources that need a general counter do not exist.
-#[test]
-fn a_source_needs_a_counter_that_can_count_it() {
-    let mut capabilities = modern_intel();
-    capabilities.counters = 0;
-    let supported: Vec<&str> = rows(&capabilities)
-        .filter(|row| support(&capabilities, row, true).is_ok())
-        .map(|row| texts_of(&capabilities, row).name)
-        .collect();
-    assert_eq!(
-        supported,
-        [
-            "Timer",
-            "TotalIssues",
-            "TotalCycles",
-            "UnhaltedCoreCycles",
-            "InstructionRetired",
-            "FixedInstructions",
-            "FixedCycles",
-            "FixedReferenceCycles",
-        ]
-    );
-    capabilities.fixed = 0;
-    let rest = rows(&capabilities).filter(|row| support(&capabilities, row, true).is_ok());
-    assert_eq!(rest.count(), 1);
-}
-
 /// Off if the mapping calls the match approximate, on if the session asks for it.
 #[test]
 fn approximate_sources_only_on_request() {
@@ -403,7 +268,7 @@ fn approximate_sources_only_on_request() {
         ("P5", pentium(false)),
         ("P5MMX", pentium(true)),
         ("P6", pentium_iii()),
-        ("P4", pentium_4(None)),
+        ("P4", Silicon::pentium_4(None).discover()),
     ] {
         let mut offers = BTreeMap::new();
         for fact in source_data!("mapping").iter().filter(|fact| fact["family"] == family) {
@@ -430,27 +295,6 @@ fn approximate_sources_only_on_request() {
             assert_eq!(judged(&capabilities, row, false), Ok(()), "{family} {:x?}", row.id);
         }
     }
-}
-
-/// Thread 0 has the even ESCRs, thread 1 the odd ones; the only replay metric is thread 0's.
-#[test]
-fn a_netburst_thread_counts_on_its_own_side() {
-    let mut missing = [0; 2];
-    for (thread, capabilities) in [(0, pentium_4(Some(0))), (1, pentium_4(Some(1)))] {
-        for row in rows(&capabilities) {
-            let Select::Historic(Historic::NetBurst(event)) = row.select else {
-                continue;
-            };
-            let replay = matches!(event.upstream, Upstream::Replay { .. });
-            let there = event.escr_msr[thread] != 0 && !(replay && thread == 1);
-            let expected = if there { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(judged(&capabilities, row, true), expected, "{thread} {:x?}", row.id);
-            missing[thread] += usize::from(!there);
-        }
-    }
-    // IOQ_active_entries and bsq_active_entries are odd; BSQ_allocation is even, and DcacheMisses
-    // uses replay.
-    assert_eq!(missing, [2, 2]);
 }
 
 /// BKDG for family 15h: cycles on PERF_CTL\[2:0\], event 1C0h on PERF_CTL\[5:3\]; its high digit is in
