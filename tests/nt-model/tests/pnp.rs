@@ -53,6 +53,11 @@ fn working(seed: u64) -> Option<Client> {
     Some(client)
 }
 
+/// Runs a test on a few orders of what Windows leaves open.
+fn each_seed(test: impl Fn(Client)) {
+    (0..SEEDS).map_while(working).for_each(test);
+}
+
 fn greets(client: &mut Client) -> NtStatus {
     client.send(machine::HELLO, &plain(0)).status
 }
@@ -74,10 +79,7 @@ fn running(client: &mut Client) -> u32 {
 
 #[test]
 fn stopped_and_started_with_a_handle_and_a_session() {
-    for seed in 0..SEEDS {
-        let Some(mut client) = working(seed) else {
-            return;
-        };
+    each_seed(|mut client| {
         let session = running(&mut client);
         unbroken(client.model.stop());
         assert!(client.model.machine.framework.interface_enabled);
@@ -93,7 +95,7 @@ fn stopped_and_started_with_a_handle_and_a_session() {
         assert_eq!(error, Some(ErrorCode::UnknownSession));
         running(&mut client);
         client.end();
-    }
+    });
 }
 
 #[test]
@@ -125,10 +127,7 @@ fn asked_before_it_is_started() {
 
 #[test]
 fn shut_down_with_a_session() {
-    for seed in 0..SEEDS {
-        let Some(mut client) = working(seed) else {
-            return;
-        };
+    each_seed(|mut client| {
         let session = running(&mut client);
         unbroken(client.model.shut_down());
         assert_eq!(client.model.machine.framework.called, [stopped()]);
@@ -138,15 +137,12 @@ fn shut_down_with_a_session() {
         let error = client.about(session::START, other).error();
         assert_ne!(error, None, "nothing starts while the machine shuts down");
         unbroken(client.model.close(&client.handle));
-    }
+    });
 }
 
 #[test]
 fn surprise_removal() {
-    for seed in 0..SEEDS {
-        let Some(mut client) = working(seed) else {
-            return;
-        };
+    each_seed(|mut client| {
         running(&mut client);
         unbroken(client.model.surprise_remove());
         let orders = [(SURPRISE, vec![]), stopped(), released()];
@@ -156,7 +152,7 @@ fn surprise_removal() {
         assert_eq!(greets(&mut client), not_ready);
         assert_eq!(unbroken(client.model.add_another()), NAME_COLLISION);
         client.end();
-    }
+    });
 }
 
 /// Windows does not remove the overflow handler of a device that is removed by surprise. It may be
@@ -240,10 +236,7 @@ fn interrupt_everywhere(client: &mut Client) {
 /// The removal waits until the system is awake, and nothing of the session is active then.
 #[test]
 fn surprise_removal_while_asleep() {
-    for seed in 0..SEEDS {
-        let Some(mut client) = working(seed) else {
-            return;
-        };
+    each_seed(|mut client| {
         running(&mut client);
         unbroken(client.model.sleep());
         unbroken(client.model.surprise_remove());
@@ -252,7 +245,7 @@ fn surprise_removal_while_asleep() {
         assert_eq!(client.model.machine.framework.called, orders);
         assert!(client.model.machine.kernel.counters.is_none());
         client.end();
-    }
+    });
 }
 
 /// D0Exit is not called then; ReleaseHardware is, within the start.
@@ -339,10 +332,7 @@ fn other_transfer_methods() {
 /// It is presented in another process's thread, but belongs to its own process.
 #[test]
 fn a_request_that_waited() {
-    for seed in 0..SEEDS {
-        let Some(mut client) = working(seed) else {
-            return;
-        };
+    each_seed(|mut client| {
         let (one, other) = (client.handle.clone(), client.other(8192));
         let theirs = client.open_by(&other);
         let input = configure(theirs, session::SAMPLE, &SOURCES.map(spec));
@@ -366,7 +356,7 @@ fn a_request_that_waited() {
         assert_eq!(client.machine().active_process, 8192);
         unbroken(client.model.close(&other));
         client.end();
-    }
+    });
 }
 
 /// The framework cancels waiting requests when EvtFileCleanup has returned, not before.
