@@ -36,8 +36,9 @@ const PERIOD: u64 = 50_021;
 const EVENTS: u64 = 10_000_019;
 const SAMPLED: &str = "TotalIssues:50021";
 const SHORT: &str = "instructions=10000019,cycles=30000001,ref-cycles=24000001";
-/// Twelve seconds, enough for every periodic check to have run, drained every three.
-const LONG: &str = "instructions=12000000000,cycles=12000000000";
+/// Six seconds, in which overflows are looked for 24 times, drained four times.
+const LONG: &str = "instructions=6000000000,cycles=6000000000";
+const LONG_EVENTS: u64 = 6_000_000_000;
 const LONG_SAMPLED: &str = "TotalIssues:12000017";
 const LONG_PERIOD: u64 = 12_000_017;
 
@@ -177,7 +178,7 @@ fn machines_with_quirks_account_for_every_event<B: Backend>() {
     });
 }
 
-/// The last eighth of twelve seconds has samples. One machine of each way to stop counters and to end
+/// The last eighth of six seconds has samples. One machine of each way to stop counters and to end
 /// a freeze: version 2 does it as version 3 does, version 5 as version 4.
 fn sampling_does_not_die<B: Backend>() {
     let machines = ["skylake", "haswell", "pentium-m", "zen2", "zen4"];
@@ -187,13 +188,13 @@ fn sampling_does_not_die<B: Backend>() {
         let mut connection = open::<B>(model, quirks);
         let specs = specs(&mut connection, LONG_SAMPLED);
         let session = Session::open(&mut connection, true, true).expect("a session");
-        let sampled = sample_in(session, specs, &workload(LONG), 3_000_000_000);
+        let sampled = sample_in(session, specs, &workload(LONG), LONG_EVENTS / 4);
         let late = sampled.elapsed / 8 * 7;
         let first = sampled.samples.first().map_or(0, |sample| sample.timestamp);
         if !sampled.samples.iter().any(|one| one.timestamp - first > late) {
             return Some(format!("{} samples in all", sampled.samples.len()));
         }
-        unaccounted(&sampled, quirks, 12_000_000_000, LONG_PERIOD)
+        unaccounted(&sampled, quirks, LONG_EVENTS, LONG_PERIOD)
     });
 }
 
