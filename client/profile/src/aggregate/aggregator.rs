@@ -12,7 +12,7 @@ use std::{iter, thread};
 
 /// How many samples of a shard wait, at most: enough to be worth starting threads for.
 const WAITING: usize = 1 << 14;
-/// How many processors are used, at most. The more there are, the more they wait for memory.
+/// How many processors are used, at most: they all wait for the same memory.
 const SHARDS: usize = 4;
 
 /// What samples are grouped by, besides their source.
@@ -203,7 +203,7 @@ impl Shard {
     }
 }
 
-/// Sums up samples, on several processors if they are many.
+/// Sums up samples; large numbers of them on several processors.
 #[derive(Debug)]
 pub(crate) struct Aggregator {
     span: Option<(u64, u64)>,
@@ -331,7 +331,7 @@ impl Groups {
             groups.for_each(|(key, totals)| visit(key, totals));
             return;
         }
-        let mut coarser: FxHashMap<GroupKey, Totals> = FxHashMap::default();
+        let mut coarser = TotalsByKey::default();
         for (key, totals) in groups {
             coarser.entry(key.only(group_by)).or_default().add(totals);
         }
