@@ -39,7 +39,8 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     suite::tests(shell, Part::All)
 }
 
-/// Installs what only the tests at the end need. One after the other: each may ask apt, which runs once.
+/// Installs what only the tests at the end need. One after the other, because both may run
+/// apt, which allows one at a time.
 fn third_party_programs(shell: &Shell) -> Result<()> {
     speakeasy::install(shell)?;
     foreign::install(shell)

@@ -123,7 +123,8 @@ fn every_fault_in_a_life(name: &str, sources: &[u32], flags: u32, add: bool) -> 
     let sound = live(&mut client, sources, flags, None);
     let mut failed = Vec::new();
     for nth in 0.. {
-        println!("{name} {nth}");
+        // Shown where a request breaks a rule of the model, which does not know which life it is in.
+        println!("{name}, fault {nth}");
         if add {
             client.end();
             client = started(&file, name, nth);

@@ -5,6 +5,7 @@ use std::process::Command;
 
 /// How README calls the tool, and how it is called from a clone.
 const CALLS: [&str; 2] = ["cargo run -q --release -p halprof -- ", "halprof "];
+
 fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     std::fs::read_to_string(path).expect(name)
