@@ -246,9 +246,7 @@ impl Device {
 
     /// Begins a program on every processor, with [`Machine::feed_guest`].
     pub fn begin_programs(&mut self, program: &Program, rounds: u32) -> Result<(), Violation> {
-        let code = program.code(rounds);
-        let code = code.map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
-        self.machine.begin_programs(&code)?;
+        self.machine.begin_programs(&program.code(rounds))?;
         self.work = Work::Programs(self.machine.now());
         Ok(())
     }

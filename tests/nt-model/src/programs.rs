@@ -6,10 +6,6 @@
 
 use crate::memory::PAGE;
 use anyhow::{Context, Result, ensure};
-use iced_x86::IcedError;
-use iced_x86::code_asm::{
-    CodeAssembler, cl, dword_ptr, eax, ecx, qword_ptr, r8d, rax, rcx, rdi, rdx, rsi, rsp,
-};
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
 use std::path::Path;
 
@@ -47,8 +43,8 @@ pub struct Program {
 
 /// Where a program's code comes from.
 enum Code {
-    /// It is written here, for a given number of rounds.
-    Written(fn(&mut CodeAssembler, u32) -> Result<(), IcedError>),
+    /// It is written here; the number of rounds replaces the four bytes at the offset.
+    Written(&'static [u8], usize),
     /// It was read from a file, which decides the number of rounds.
     Read(&'static [u8]),
 }
@@ -64,7 +60,7 @@ pub const PROGRAMS: &[Program] = &[
             accesses: 1,
         },
         module: CODE,
-        code: Code::Written(write_loop),
+        code: Code::Written(LOOP, 1),
     },
     Program {
         name: "branches",
@@ -75,7 +71,7 @@ pub const PROGRAMS: &[Program] = &[
             accesses: 2 * rounds + 1,
         },
         module: CODE,
-        code: Code::Written(write_branches),
+        code: Code::Written(BRANCHES, 1),
     },
     Program {
         name: "loads",
@@ -86,7 +82,7 @@ pub const PROGRAMS: &[Program] = &[
             accesses: 6 * rounds + 1,
         },
         module: CODE,
-        code: Code::Written(write_loads),
+        code: Code::Written(LOADS, 1),
     },
     Program {
         name: "copy",
@@ -97,7 +93,7 @@ pub const PROGRAMS: &[Program] = &[
             accesses: 16 * rounds + 1,
         },
         module: CODE,
-        code: Code::Written(write_copy),
+        code: Code::Written(COPY, 2),
     },
 ];
 
@@ -136,13 +132,13 @@ impl Program {
     }
 
     /// Its code for this many rounds, at least one, to be placed at [`CODE`].
-    pub fn code(&self, rounds: u32) -> Result<Vec<u8>, IcedError> {
+    pub fn code(&self, rounds: u32) -> Vec<u8> {
         match self.code {
-            Code::Read(code) => Ok(code.to_vec()),
-            Code::Written(write) => {
-                let mut code = CodeAssembler::new(64)?;
-                write(&mut code, rounds)?;
-                code.assemble(CODE.0)
+            Code::Read(code) => code.to_vec(),
+            Code::Written(code, offset) => {
+                let mut code = code.to_vec();
+                code[offset..offset + 4].copy_from_slice(&rounds.to_le_bytes());
+                code
             }
         }
     }
@@ -157,62 +153,54 @@ fn module(file: &object::File<'_>) -> Option<(u64, u64)> {
     Some((start, end.next_multiple_of(PAGE)))
 }
 
-fn write_loop(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
-    let mut round = code.create_label();
-    code.mov(ecx, rounds)?;
-    code.xor(eax, eax)?;
-    code.set_label(&mut round)?;
-    code.add(rax, rcx)?;
-    code.lea(rdx, qword_ptr(rax + rax * 2))?;
-    code.xor(rax, rdx)?;
-    code.dec(ecx)?;
-    code.jnz(round)?;
-    code.ret()
-}
+#[rustfmt::skip]
+const LOOP: &[u8] = &[
+    0xb9, 0, 0, 0, 0,                                //           mov  ecx, rounds
+    0x31, 0xc0,                                      //           xor  eax, eax
+    0x48, 0x01, 0xc8,                                // round:    add  rax, rcx
+    0x48, 0x8d, 0x14, 0x40,                          //           lea  rdx, [rax + rax * 2]
+    0x48, 0x31, 0xd0,                                //           xor  rax, rdx
+    0xff, 0xc9,                                      //           dec  ecx
+    0x75, 0xf2,                                      //           jnz  round
+    0xc3,                                            //           ret
+];
 
-fn write_branches(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
-    let (mut round, mut even, mut next, mut function) =
-        (code.create_label(), code.create_label(), code.create_label(), code.create_label());
-    code.mov(ecx, rounds)?;
-    code.set_label(&mut round)?;
-    code.call(function)?;
-    code.test(cl, 1)?;
-    code.jz(even)?;
-    code.inc(eax)?;
-    code.set_label(&mut even)?;
-    code.jmp(next)?;
-    code.set_label(&mut next)?;
-    code.dec(ecx)?;
-    code.jnz(round)?;
-    code.ret()?;
-    code.set_label(&mut function)?;
-    code.ret()
-}
+#[rustfmt::skip]
+const BRANCHES: &[u8] = &[
+    0xb9, 0, 0, 0, 0,                                //           mov  ecx, rounds
+    0xe8, 0x0e, 0, 0, 0,                             // round:    call function
+    0xf6, 0xc1, 0x01,                                //           test cl, 1
+    0x74, 0x02,                                      //           jz   even
+    0xff, 0xc0,                                      //           inc  eax
+    0xeb, 0x00,                                      // even:     jmp  next
+    0xff, 0xc9,                                      // next:     dec  ecx
+    0x75, 0xee,                                      //           jnz  round
+    0xc3,                                            //           ret
+    0xc3,                                            // function: ret
+];
 
-fn write_loads(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
-    let mut round = code.create_label();
-    code.lea(rsi, qword_ptr(rsp - 0x80))?;
-    code.mov(ecx, rounds)?;
-    code.set_label(&mut round)?;
-    code.mov(rax, qword_ptr(rsi))?;
-    code.mov(qword_ptr(rsi + 8), rax)?;
-    code.add(dword_ptr(rsi), 1)?;
-    code.push(rax)?;
-    code.pop(rdx)?;
-    code.dec(ecx)?;
-    code.jnz(round)?;
-    code.ret()
-}
+#[rustfmt::skip]
+const LOADS: &[u8] = &[
+    0xb9, 0, 0, 0, 0,                                //           mov  ecx, rounds
+    0x48, 0x8d, 0x74, 0x24, 0x80,                    //           lea  rsi, [rsp - 0x80]
+    0x48, 0x8b, 0x06,                                // round:    mov  rax, [rsi]
+    0x48, 0x89, 0x46, 0x08,                          //           mov  [rsi + 8], rax
+    0x83, 0x06, 0x01,                                //           add  dword [rsi], 1
+    0x50,                                            //           push rax
+    0x5a,                                            //           pop  rdx
+    0xff, 0xc9,                                      //           dec  ecx
+    0x75, 0xf0,                                      //           jnz  round
+    0xc3,                                            //           ret
+];
 
-fn write_copy(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
-    let mut round = code.create_label();
-    code.mov(r8d, rounds)?;
-    code.set_label(&mut round)?;
-    code.lea(rsi, qword_ptr(rsp - 0x200))?;
-    code.lea(rdi, qword_ptr(rsp - 0x100))?;
-    code.mov(ecx, 8)?;
-    code.rep().movsq()?;
-    code.dec(r8d)?;
-    code.jnz(round)?;
-    code.ret()
-}
+#[rustfmt::skip]
+const COPY: &[u8] = &[
+    0x41, 0xb8, 0, 0, 0, 0,                          //           mov  r8d, rounds
+    0x48, 0x8d, 0xb4, 0x24, 0x00, 0xfe, 0xff, 0xff,  // round:    lea  rsi, [rsp - 0x200]
+    0x48, 0x8d, 0xbc, 0x24, 0x00, 0xff, 0xff, 0xff,  //           lea  rdi, [rsp - 0x100]
+    0xb9, 8, 0, 0, 0,                                //           mov  ecx, 8
+    0xf3, 0x48, 0xa5,                                //           rep  movsq
+    0x41, 0xff, 0xc8,                                //           dec  r8d
+    0x75, 0xe3,                                      //           jnz  round
+    0xc3,                                            //           ret
+];

@@ -58,7 +58,7 @@ fn run_program(machine: &mut Machine, name: &str) {
 /// program.
 fn edges(program: &str) -> BTreeSet<(u64, u64)> {
     let program = Program::find(program).expect("a program");
-    let code = program.code(ROUNDS).expect("code");
+    let code = program.code(ROUNDS);
     let mut decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let all: Vec<Instruction> = decoder.iter().collect();
     let calls = all.iter().filter(|one| one.flow_control() == FlowControl::Call);

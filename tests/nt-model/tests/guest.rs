@@ -322,7 +322,7 @@ fn one_instruction_at_a_time_is_the_same_path() {
 /// The addresses of `loop`'s instructions: those before its rounds, and those of one round.
 fn loop_addresses(rounds: u32) -> (Vec<u64>, Vec<u64>) {
     const BEFORE: usize = 2;
-    let code = Program::find("loop").expect("it").code(rounds).expect("code");
+    let code = Program::find("loop").expect("it").code(rounds);
     let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let mut addresses: Vec<u64> = decoder.into_iter().map(|one| one.ip()).collect();
     addresses.pop();
@@ -369,7 +369,7 @@ fn samples_stand_where_the_counter_overflowed() {
 /// where a branch can go.
 #[test]
 fn branches_are_sampled_behind_branches() {
-    let code = Program::find("branches").expect("it").code(3000).expect("code");
+    let code = Program::find("branches").expect("it").code(3000);
     let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let instructions: Vec<Instruction> = decoder.into_iter().collect();
     let mut targets = BTreeSet::from([EXIT]);

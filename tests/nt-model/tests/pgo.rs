@@ -116,7 +116,7 @@ impl Exact {
         while transport.advance(1 << 40).expect("no rule is broken") {}
         let steps = transport.device.machine.engine.bus().steps.take().expect("steps");
         let executed = steps.iter().filter(|step| step.ring == 3).map(|step| step.address);
-        let code = program.code(1).expect("code");
+        let code = program.code(1);
         let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
         Self {
             code: decoder.into_iter().map(|one| (one.ip(), one)).collect(),
