@@ -11,9 +11,9 @@ use crate::registers::Registers as Watched;
 use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
 use hal_profile::cpu::machine::Machine as _;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sim::cpu::Cpu;
 use sim::cpu::event::{Counts, Event};
-use std::collections::{HashMap, HashSet};
 use unicorn_engine::{
     Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,
     Unicorn,
@@ -129,7 +129,7 @@ pub struct Bus {
     /// The stack of the running activity: its start, its end, and the lowest address touched.
     pub stack: Stack,
     /// The addresses of executed instructions, if someone wants them.
-    pub trace: Option<HashSet<u64>>,
+    pub trace: Option<FxHashSet<u64>>,
     /// A hash of all of them in order: two runs with the same hash took the same path.
     pub path: u64,
     /// The previous instruction in this slice.
@@ -149,7 +149,7 @@ pub struct Bus {
     /// The most instructions in one stretch with interrupts masked. (`sim` counts register accesses
     /// itself.)
     pub masked_most: u64,
-    privileged: HashMap<u64, Privileged>,
+    privileged: FxHashMap<u64, Privileged>,
     budget: u64,
     stretches: Vec<Stretch>,
     violation: Option<Violation>,
@@ -230,8 +230,8 @@ impl Bus {
         self.previous = address;
         let stretch = self.stretch();
         stretch.turns = if stretch.last.contains(&address) { stretch.turns + 1 } else { 0 };
-        stretch.last.rotate_right(1);
-        stretch.last[0] = address;
+        let [first, second, third, _] = stretch.last;
+        stretch.last = [address, first, second, third];
         let spins = stretch.turns == SPIN;
         if spins && self.waits && self.guest.is_none() {
             self.exercise();
@@ -752,12 +752,15 @@ fn feed(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     let known = unicorn.get_data().guest.as_ref();
     let facts = known.and_then(|guest| guest.facts(address)).unwrap_or_else(|| {
         let bytes = unicorn.mem_read_as_vec(physical(address), size as usize);
-        Facts::of(&bytes.unwrap_or_default())
+        let facts = Facts::of(&bytes.unwrap_or_default());
+        if let Some(guest) = &mut unicorn.get_data_mut().guest {
+            guest.learn(address, facts);
+        }
+        facts
     });
     let left = if facts.repeats { unicorn.reg_read(Register::RCX).unwrap_or_default() } else { 0 };
     let bus = unicorn.get_data_mut();
     if let Some(guest) = &mut bus.guest {
-        guest.learn(address, facts);
         guest.execute(bus.current, address, facts, left);
     }
 }

@@ -22,11 +22,11 @@
 
 use crate::memory::{STUBS, STUBS_SIZE, is_user};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess};
+use rustc_hash::FxHashMap;
 use shared_types::BranchKind;
 use sim::Taken;
 use sim::cpu::Cpu;
 use sim::cpu::event::{Counts, Event};
-use std::collections::HashMap;
 
 /// No instruction makes more data accesses than this at once (gathers make 16).
 const MOST_ACCESSES: u64 = 16;
@@ -102,7 +102,7 @@ struct Tally {
     /// Instructions that had retired at the last taken branch.
     taken_at: u64,
     /// Where each branch last went, which is what the processor predicts.
-    went: HashMap<u64, u64>,
+    went: FxHashMap<u64, u64>,
     /// Every taken branch, in order.
     taken: Vec<Taken>,
 }
@@ -218,14 +218,14 @@ impl Tally {
 /// The feed.
 pub struct Guest {
     skid: u64,
-    facts: HashMap<u64, Facts>,
+    facts: FxHashMap<u64, Facts>,
     tallies: Vec<Tally>,
 }
 
 impl Guest {
     /// A feed whose interrupts come this many instructions late.
     pub fn new(skid: u64) -> Self {
-        Self { skid, facts: HashMap::new(), tallies: Vec::new() }
+        Self { skid, facts: FxHashMap::default(), tallies: Vec::new() }
     }
 
     /// From now on interrupts come this many instructions late.

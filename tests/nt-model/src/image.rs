@@ -7,7 +7,7 @@ use object::LittleEndian as LE;
 use object::pe;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
 use object::{Object, ObjectSection};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// An instruction that silicon reserves to ring 0, or whose result depends on the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Image {
     /// The address of its entry.
     pub entry: u64,
     /// The instructions that the engine intercepts: it looks at them first, or replaces them.
-    pub privileged: HashMap<u64, Privileged>,
+    pub privileged: FxHashMap<u64, Privileged>,
 }
 
 impl Image {
@@ -182,7 +182,7 @@ fn is_move(one: &Instruction, to: Register, from: Register) -> bool {
 
 /// Privileged instructions, found by a linear sweep over the code; the gaps between functions are
 /// INT3.
-fn privileged(bytes: &[u8], start: u64, size: u64) -> HashMap<u64, Privileged> {
+fn privileged(bytes: &[u8], start: u64, size: u64) -> FxHashMap<u64, Privileged> {
     let code = &bytes[start as usize..(start + size) as usize];
     let decoder = Decoder::with_ip(64, code, IMAGE + start, DecoderOptions::NONE);
     let kind = |one: &Instruction| match one.code() {

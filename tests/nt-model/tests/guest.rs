@@ -7,12 +7,13 @@ use nt_model::engine::Step;
 use nt_model::memory::{IMAGE, STUBS, STUBS_SIZE};
 use nt_model::programs::{Amounts, CODE, EXIT, PROGRAMS, Program, ROUNDS};
 use nt_model::transport::{Broken, DriverTransport, Guest};
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 use shared_types::{Mode, Sample};
 use sim::load::workload::Workload;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Output};
 
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
@@ -400,7 +401,7 @@ fn branches_are_sampled_behind_branches() {
 fn the_driver_is_sampled_where_it_ran() {
     let mut connection = open("zen4,processors=2", 23, program("loop", 2000, 0));
     let setup = setup(&[TOTAL_ISSUES], Spec::KERNEL, 4_099);
-    connection.transport().device.machine.engine.bus().trace = Some(HashSet::new());
+    connection.transport().device.machine.engine.bus().trace = Some(FxHashSet::default());
     let samples = sample_and_drain(&mut connection, &setup, LONG, 200);
     let trace = connection.transport().device.machine.engine.bus().trace.take();
     let trace = trace.expect("a trace");
