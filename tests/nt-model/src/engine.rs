@@ -14,6 +14,8 @@ use hal_profile::cpu::machine::Machine as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sim::cpu::Cpu;
 use sim::cpu::event::{Counts, Event};
+use std::cell::RefCell;
+use std::rc::Rc;
 use unicorn_engine::{
     Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,
     Unicorn,
@@ -269,7 +271,18 @@ impl Bus {
 pub struct Engine {
     unicorn: Unicorn<'static, Bus>,
     /// The registers in ring 0 before anything has run.
-    kernel: Context,
+    kernel: Rc<Context>,
+    /// The image as it was mapped.
+    image: Rc<[u8]>,
+}
+
+/// The parts of an engine, in the order of its fields.
+type Parts = (Unicorn<'static, Bus>, Rc<Context>, Rc<[u8]>);
+
+thread_local! {
+    /// The engine that this thread dropped last. It has translated the driver's code, which takes most
+    /// of the time of a machine that does little.
+    static DROPPED: RefCell<Option<Parts>> = const { RefCell::new(None) };
 }
 
 /// The registers of one activity.
@@ -280,30 +293,44 @@ fn broken(error: unicorn_engine::uc_error) -> anyhow::Error {
 }
 
 impl Engine {
-    /// An engine with the image mapped, and nothing running.
+    /// An engine with the image mapped, and nothing running. What an earlier machine left is not
+    /// visible: the kernel zeroes what it allocates, and a program's stack decides nothing.
     pub fn new(image: &Image, cpus: Vec<Cpu>) -> Result<Self> {
         let bus = Bus { cpus, privileged: image.privileged.clone(), ..Bus::default() };
-        let mut unicorn = Unicorn::new_with_data(Arch::X86, Mode::MODE_64, bus).map_err(broken)?;
+        let same = |(_, _, mapped): &Parts| **mapped == *image.bytes;
+        let Some((unicorn, kernel, mapped)) = DROPPED.take().filter(same) else {
+            return Self::map(image, bus).map_err(broken);
+        };
+        let mut engine = Self { unicorn, kernel, image: mapped };
+        *engine.bus() = bus;
+        engine.unicorn.context_restore(&engine.kernel).map_err(broken)?;
+        for (at, bytes) in image.writable() {
+            engine.write(at, &bytes);
+        }
+        Ok(engine)
+    }
+
+    fn map(image: &Image, bus: Bus) -> Result<Self, unicorn_engine::uc_error> {
+        let mut unicorn = Unicorn::new_with_data(Arch::X86, Mode::MODE_64, bus)?;
         let u = &mut unicorn;
-        u.ctl_set_tlb_type(TlbType::VIRTUAL).map_err(broken)?;
+        u.ctl_set_tlb_type(TlbType::VIRTUAL)?;
         u.add_tlb_hook(1, 0, |_, address, _| {
             Some(TlbEntry { paddr: physical(address), perms: Prot::ALL })
-        })
-        .map_err(broken)?;
-        map_memory(u, image).map_err(broken)?;
-        u.mem_write(physical(IMAGE), &image.bytes).map_err(broken)?;
+        })?;
+        map_memory(u, image)?;
+        u.mem_write(physical(IMAGE), &image.bytes)?;
         let stubs = vec![HLT; STUBS_SIZE as usize];
-        u.mem_write(physical(STUBS), &stubs).map_err(broken)?;
-        u.mem_write(physical(TO_RING_3), &IRETQ).map_err(broken)?;
-        u.mem_write(physical(GDT), &DESCRIPTORS.map(u64::to_le_bytes).concat()).map_err(broken)?;
-        u.reg_write_long(Register::GDTR, &descriptor_table()).map_err(broken)?;
-        u.add_code_hook(1, 0, execute).map_err(broken)?;
+        u.mem_write(physical(STUBS), &stubs)?;
+        u.mem_write(physical(TO_RING_3), &IRETQ)?;
+        u.mem_write(physical(GDT), &DESCRIPTORS.map(u64::to_le_bytes).concat())?;
+        u.reg_write_long(Register::GDTR, &descriptor_table())?;
+        u.add_code_hook(1, 0, execute)?;
         let (begin, end) = (physical(ARENA), physical(ARENA) + ARENA_SIZE - 1);
         let kinds = HookType::MEM_READ | HookType::MEM_WRITE;
-        u.add_mem_hook(kinds, begin, end, touch).map_err(broken)?;
-        let mut kernel = unicorn.context_alloc().map_err(broken)?;
-        unicorn.context_save(&mut kernel).map_err(broken)?;
-        Ok(Self { unicorn, kernel })
+        u.add_mem_hook(kinds, begin, end, touch)?;
+        let mut kernel = unicorn.context_alloc()?;
+        unicorn.context_save(&mut kernel)?;
+        Ok(Self { unicorn, kernel: Rc::new(kernel), image: image.bytes.as_slice().into() })
     }
 
     /// What the instructions see.
@@ -642,6 +669,14 @@ impl Engine {
         addresses.truncate(SHOWN);
         violation.stack = addresses.iter().map(|address| address - IMAGE).collect();
         violation
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let parts = (self.unicorn.clone(), Rc::clone(&self.kernel), Rc::clone(&self.image));
+        // A thread that ends keeps nothing.
+        let _ = DROPPED.try_with(|dropped| dropped.replace(Some(parts)));
     }
 }
 
