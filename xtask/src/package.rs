@@ -76,6 +76,11 @@ const FILES: [&str; 6] =
 pub(crate) fn make(shell: &Shell) -> Result<()> {
     setup::install(shell, &setup::all(shell))?;
     side_by_side(shell, &[&sys::build_shipped, &exe::build])?;
+    pack(shell)
+}
+
+/// Makes the package of the driver, the tool and the library as they were built last.
+pub(crate) fn pack(shell: &Shell) -> Result<()> {
     for folder in [PACKAGE, WORK] {
         shell.remove_path(folder)?;
         shell.create_dir(folder)?;

@@ -26,7 +26,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         lint::run(shell)?;
     }
     side_by_side(shell, &[&sys::variants::build, &tool_and_libraries, &third_party_programs])?;
-    package::make(shell)?;
+    package::pack(shell)?;
     suite::build(shell)?;
     let fuzz = |shell: &Shell| suite::fuzz(shell, options.fuzz_seconds);
     let soak = |shell: &Shell| suite::soak(shell, options.soak_machines);
