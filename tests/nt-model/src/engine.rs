@@ -280,8 +280,8 @@ pub struct Engine {
 type Parts = (Unicorn<'static, Bus>, Rc<Context>, Rc<[u8]>);
 
 thread_local! {
-    /// The engine that this thread dropped last. It has translated the driver's code, which takes most
-    /// of the time of a machine that does little.
+    /// The engine that this thread dropped last. It has translated the driver's code, which is most
+    /// of the work of a machine that does little.
     static DROPPED: RefCell<Option<Parts>> = const { RefCell::new(None) };
 }
 
@@ -293,8 +293,9 @@ fn broken(error: unicorn_engine::uc_error) -> anyhow::Error {
 }
 
 impl Engine {
-    /// An engine with the image mapped, and nothing running. What an earlier machine left is not
-    /// visible: the kernel zeroes what it allocates, and a program's stack decides nothing.
+    /// An engine with the image mapped, and nothing running. What an earlier machine left makes no
+    /// difference: the kernel zeroes what it allocates, and each of [`programs::PROGRAMS`] retires
+    /// the same whatever is on its stack.
     pub fn new(image: &Image, cpus: Vec<Cpu>) -> Result<Self> {
         let bus = Bus { cpus, privileged: image.privileged.clone(), ..Bus::default() };
         let same = |(_, _, mapped): &Parts| **mapped == *image.bytes;
