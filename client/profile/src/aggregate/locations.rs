@@ -4,7 +4,8 @@ use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
 use crate::symbols::Symbols;
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 
 /// The keys of which a location has a value. A caller's is that of its function.
 const KEYS: [Key; 4] = [Key::Module, Key::Symbol, Key::Line, Key::Address];
@@ -23,7 +24,7 @@ pub(crate) struct ResolvedLocations {
     /// In order: groups come in the same one, so that the next is mostly near the last.
     resolved: Vec<(CodeLocation, Resolved)>,
     /// Each value once, by its number.
-    values: Vec<Value>,
+    values: IndexSet<Value, FxBuildHasher>,
 }
 
 impl ResolvedLocations {
@@ -37,14 +38,8 @@ impl ResolvedLocations {
         let needs_symbols =
             !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
         let needs = |key| keys.contains(&key) || key == Key::Symbol && keys.contains(&Key::Caller);
-        let mut known: FxHashMap<Value, u32> = FxHashMap::default();
-        let mut values = Vec::new();
-        let mut number = |value| {
-            *known.entry(value).or_insert_with_key(|value| {
-                values.push(value.clone());
-                values.len() as u32 - 1
-            })
-        };
+        let mut values: IndexSet<Value, FxBuildHasher> = IndexSet::default();
+        let mut number = |value| values.insert_full(value).0 as u32;
         let resolve = |&location: &CodeLocation| {
             let (process, ip, mode) = (location.process, location.ip, location.mode());
             let frame = if needs_symbols {
@@ -84,9 +79,10 @@ impl ResolvedLocations {
     /// The value of a key with this number.
     pub(crate) fn value(&self, key: Key, number: u32) -> Option<Value> {
         if key != Key::Caller {
-            return self.values.get(number as usize).cloned();
+            return self.values.get_index(number as usize).cloned();
         }
-        let caller = number.checked_sub(1).and_then(|number| self.values.get(number as usize));
+        let caller =
+            number.checked_sub(1).and_then(|number| self.values.get_index(number as usize));
         Some(match caller.cloned() {
             Some(Value::Symbol { module, symbol }) => {
                 Value::Caller { module: Some(module), symbol }
