@@ -72,7 +72,7 @@ impl Aggregate {
         self.groups.each(group_by, source, |group, totals| {
             let GroupKey { source, process, processor, .. } = group;
             if self.filter.passes(source, process, processor)
-                && (!self.filter.needs_code() || self.locations.passes(group.location()))
+                && (!self.filter.needs_code() || self.locations.get(group.location()).passes)
             {
                 visit(group, whole_time(&self.slices, source, totals));
             }

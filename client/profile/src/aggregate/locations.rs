@@ -12,10 +12,19 @@ const KEYS: [Key; 4] = [Key::Module, Key::Symbol, Key::Line, Key::Address];
 
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
-struct Resolved {
+pub(crate) struct Resolved {
     /// The numbers of its values, in the order of [`KEYS`]; 0 for a key that nobody needs.
     numbers: [u32; KEYS.len()],
-    passes: bool,
+    /// Whether the filter accepts it.
+    pub(crate) passes: bool,
+}
+
+impl Resolved {
+    /// The number of a key's value.
+    pub(crate) fn number(self, key: Key) -> u32 {
+        let mut values = KEYS.into_iter().zip(self.numbers);
+        values.find(|&(known, _)| known == key).map_or(0, |(_, number)| number)
+    }
 }
 
 /// The module, function and line of each location of a recording.
@@ -54,26 +63,27 @@ impl ResolvedLocations {
         Self { resolved: locations.iter().map(resolve).collect(), values }
     }
 
-    fn get(&self, location: CodeLocation) -> Option<Resolved> {
-        let found = self.resolved.binary_search_by_key(&location, |&(location, _)| location);
-        self.resolved.get(found.ok()?).map(|&(_, resolved)| resolved)
+    /// One of the locations.
+    pub(crate) fn get(&self, location: CodeLocation) -> Resolved {
+        self.get_near(location, &mut 0)
     }
 
-    /// Whether the filter accepts a location.
-    pub(crate) fn passes(&self, location: CodeLocation) -> bool {
-        self.get(location).is_some_and(|resolved| resolved.passes)
+    /// The same, where `near` is the index of the last location that was found. Groups come in the order
+    /// of locations, so the next one is mostly there or one further on.
+    pub(crate) fn get_near(&self, location: CodeLocation, near: &mut usize) -> Resolved {
+        let nearest = self.resolved.iter().skip(*near).take(2);
+        let found = nearest.zip(*near..).find(|((known, _), _)| *known == location);
+        let found = found.map(|(_, index)| index).or_else(|| {
+            self.resolved.binary_search_by_key(&location, |&(location, _)| location).ok()
+        });
+        *near = found.unwrap_or(*near);
+        let found = found.and_then(|index| self.resolved.get(index));
+        found.map_or_else(Resolved::default, |&(_, resolved)| resolved)
     }
 
     /// The number of the function that called at this location; 0 if none is known.
     pub(crate) fn caller_number(&self, location: Option<CodeLocation>) -> u32 {
-        location.map_or(0, |location| self.number(location, Key::Symbol) + 1)
-    }
-
-    /// The number of a key's value at a location.
-    pub(crate) fn number(&self, location: CodeLocation, key: Key) -> u32 {
-        let resolved = self.get(location).unwrap_or_default();
-        let mut values = KEYS.into_iter().zip(resolved.numbers);
-        values.find(|&(known, _)| known == key).map_or(0, |(_, number)| number)
+        location.map_or(0, |location| self.get(location).number(Key::Symbol) + 1)
     }
 
     /// The value of a key with this number.

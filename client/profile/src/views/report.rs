@@ -17,6 +17,7 @@ use crate::aggregate::aggregator::{
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, Value, fields, has_totals};
+use crate::aggregate::locations::Resolved;
 use crate::aggregate::{Aggregate, aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
@@ -135,13 +136,13 @@ impl SourceSection {
     fn of_query<K>(
         source: Option<Arc<str>>,
         mixed: bool,
-        rows: &FxHashMap<K, RowTotals>,
+        rows: &[(K, RowTotals)],
         values: impl Fn(&K) -> Vec<Value>,
         query: &Query,
     ) -> Self {
         let limit = query.rows.unwrap_or(usize::MAX);
         let order = |row: &RowTotals| Reverse(row.order(query.sort));
-        let mut kept: Vec<(&K, &RowTotals)> = rows.iter().collect();
+        let mut kept: Vec<(&K, &RowTotals)> = rows.iter().map(|(key, row)| (key, row)).collect();
         let mut smaller = Vec::new();
         if (1..kept.len()).contains(&limit) {
             let (_, &mut (_, last), _) =
@@ -157,7 +158,7 @@ impl SourceSection {
         let more = smaller.len() + equal.len();
         let smaller = smaller.into_iter().map(|(_, row)| row);
         let omitted = sum(smaller.chain(equal.into_iter().map(|(_, row)| row)));
-        let (all, more) = (sum(rows.values()), (more, omitted));
+        let (all, more) = (sum(rows.iter().map(|(_, row)| row)), (more, omitted));
         let rows = named.into_iter();
         let rows = rows.map(|(values, row)| GroupTotals::new(values, row.own, row.total));
         Self::new(source, mixed, (all, rows.collect(), more))
@@ -256,6 +257,18 @@ fn sum<'a>(rows: impl Iterator<Item = &'a RowTotals>) -> Totals {
     sum
 }
 
+/// Sums up the rows that are alike.
+fn add_up<K: Ord>(rows: &mut Vec<(K, RowTotals)>) {
+    rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    rows.dedup_by(|(key, row), (first, sum)| {
+        let is_same = key == first;
+        if is_same {
+            sum.add(*row);
+        }
+        is_same
+    });
+}
+
 /// The keys of a row as numbers; at most all of [`Key::ALL`].
 type Numbers = [u32; Key::ALL.len()];
 
@@ -330,7 +343,7 @@ impl ReportBuilder<'_> {
         let section = |source: Option<u16>| {
             let rows = self.rows(by, group_by, source);
             let at = by.iter().position(|&key| key == Key::Source);
-            let mixed = at.is_some_and(|at| differ(rows.keys().map(|row| row.get(at))));
+            let mixed = at.is_some_and(|at| differ(rows.iter().map(|(row, _)| row.get(at))));
             let source = source.map(|source| self.aggregate.filter.source(source));
             let values = |numbers: &Numbers| self.values(by, numbers);
             (!rows.is_empty())
@@ -345,22 +358,31 @@ impl ReportBuilder<'_> {
         Table { by: by.to_vec(), sections }
     }
 
-    /// The rows of one source, or of all.
+    /// The rows of one source, or of all. Groups come in the order of locations, so that those of one row
+    /// mostly follow each other, and the list is nearly in order: with 200,000 rows, it is made in a
+    /// quarter of the time of a map.
     fn rows(
         &self,
         by: &[Key],
         group_by: GroupBy,
         source: Option<u16>,
-    ) -> FxHashMap<Numbers, RowTotals> {
-        let with_totals = has_totals(by) && !self.aggregate.recording.stacks.is_empty();
-        let mut rows: FxHashMap<Numbers, RowTotals> = FxHashMap::default();
+    ) -> Vec<(Numbers, RowTotals)> {
+        let Aggregate { recording, locations, .. } = self.aggregate;
+        let with_totals = has_totals(by) && !recording.stacks.is_empty();
+        let mut rows: Vec<(Numbers, RowTotals)> = Vec::new();
+        let mut near = 0;
+        let mut of_callers: FxHashMap<Numbers, u64> = FxHashMap::default();
         let mut counted = FxHashSet::default();
         self.aggregate.each(group_by, source, |entry, totals| {
-            let mut callers = entry.callers(&self.aggregate.recording.stacks);
-            let (location, mut caller) = (entry.location(), callers.next());
-            let numbers = self.numbers(by, entry, location, caller);
-            let total = with_totals.then_some(totals.events);
-            rows.entry(numbers).or_default().add(RowTotals { own: totals, total });
+            let mut callers = entry.callers(&recording.stacks);
+            let code = locations.get_near(entry.location(), &mut near);
+            let mut caller = callers.next();
+            let numbers = self.numbers(by, entry, code, caller);
+            let row = RowTotals { own: totals, total: with_totals.then_some(totals.events) };
+            match rows.last_mut() {
+                Some((last, sum)) if *last == numbers => sum.add(row),
+                _ => rows.push((numbers, row)),
+            }
             if !with_totals {
                 return;
             }
@@ -372,24 +394,28 @@ impl ReportBuilder<'_> {
                 if caller.is_none() && by.contains(&Key::Caller) {
                     break;
                 }
-                let numbers = self.numbers(by, entry, location, caller);
+                let numbers = self.numbers(by, entry, locations.get(location), caller);
                 // Where code called itself, the sample counts once.
                 if counted.insert(numbers) {
-                    rows.entry(numbers)
-                        .or_default()
-                        .add(RowTotals { total, ..RowTotals::default() });
+                    let total = of_callers.entry(numbers).or_default();
+                    *total = total.saturating_add(totals.events);
                 }
             }
         });
+        let of_callers = of_callers.into_iter();
+        rows.extend(of_callers.map(|(numbers, total)| {
+            (numbers, RowTotals { own: Totals::default(), total: Some(total) })
+        }));
+        add_up(&mut rows);
         rows
     }
 
-    /// The row of a sample's frame at `location`.
+    /// The row of a sample's frame with this code.
     fn numbers(
         &self,
         by: &[Key],
         entry: GroupKey,
-        location: CodeLocation,
+        code: Resolved,
         caller: Option<CodeLocation>,
     ) -> Numbers {
         let mut numbers = Numbers::default();
@@ -403,7 +429,7 @@ impl ReportBuilder<'_> {
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
                 Key::Caller => self.aggregate.locations.caller_number(caller),
-                _ => self.aggregate.locations.number(location, key),
+                _ => code.number(key),
             };
         }
         numbers

@@ -129,7 +129,7 @@ impl ReportBuilder<'_> {
         locations.reverse();
         let functions = locations.into_iter().filter_map(|location| {
             let locations = &self.aggregate.locations;
-            locations.value(Key::Symbol, locations.number(location, Key::Symbol))
+            locations.value(Key::Symbol, locations.get(location).number(Key::Symbol))
         });
         std::iter::once(self.process(entry.process)).chain(functions)
     }

@@ -1,12 +1,11 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Totals, Value, differ};
+use super::{CallTree, Query, Report, SourceSection, Table, Totals, Value, add_up, differ};
 use crate::aggregate::source_totals::merge;
 use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
-use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,9 +40,6 @@ impl Report {
         Ok(self)
     }
 }
-
-/// Sums by the values of rows.
-type Rows = FxHashMap<Vec<Value>, RowTotals>;
 
 pub(crate) fn no_recording() -> Error {
     Error::usage("no recording is named", "Name at least one recording.")
@@ -81,21 +77,20 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
 
 fn table(tables: &[&Table], query: &Query) -> Option<Table> {
     let by = tables.first()?.by.clone();
-    let mut sections: Vec<(Option<Arc<str>>, Rows)> = Vec::new();
+    let mut sections: Vec<(Option<Arc<str>>, Vec<_>)> = Vec::new();
     for section in tables.iter().flat_map(|table| &table.sections) {
         let at = sections.iter().position(|(source, _)| *source == section.source);
         let at = at.unwrap_or_else(|| {
-            sections.push((section.source.clone(), Rows::default()));
+            sections.push((section.source.clone(), Vec::new()));
             sections.len() - 1
         });
         let rows = sections.get_mut(at).map(|(_, rows)| rows)?;
-        for row in &section.rows {
-            rows.entry(row.values.clone()).or_default().add(row.sums());
-        }
+        rows.extend(section.rows.iter().map(|row| (row.values.clone(), row.sums())));
     }
-    let sections = sections.into_iter().map(|(source, rows)| {
+    let sections = sections.into_iter().map(|(source, mut rows)| {
+        add_up(&mut rows);
         let is_source = |value: &&Value| matches!(value, Value::Source(_));
-        let mixed = differ(rows.keys().map(|values| values.iter().find(is_source)));
+        let mixed = differ(rows.iter().map(|(values, _)| values.iter().find(is_source)));
         SourceSection::of_query(source, mixed, &rows, Vec::clone, query)
     });
     Some(Table { by, sections: sections.collect() })
