@@ -36,6 +36,17 @@ impl GroupBy {
             && (self.processor || !other.processor)
             && (self.stack || !other.stack)
     }
+
+    /// All that either of the two distinguishes.
+    const fn or(self, other: Self) -> Self {
+        Self {
+            location: self.location || other.location,
+            process: self.process || other.process,
+            thread: self.thread || other.thread,
+            processor: self.processor || other.processor,
+            stack: self.stack || other.stack,
+        }
+    }
 }
 
 /// Where samples were taken: an address of a process.
@@ -215,10 +226,12 @@ pub(crate) struct Aggregator {
 
 impl Aggregator {
     /// Each sample is counted in as few groupings as there can be: a coarser one is a sum over a
-    /// finer one.
+    /// finer one, and those without addresses, which have few groups, are one.
     pub(crate) fn new(group_by: &[GroupBy]) -> Self {
+        let (mut finest, others): (Vec<_>, Vec<_>) = group_by.iter().partition(|by| by.location);
+        finest.push(others.into_iter().fold(GroupBy::default(), GroupBy::or));
         let mut all: Vec<GroupBy> = Vec::new();
-        for &group_by in group_by {
+        for group_by in finest {
             if !all.iter().any(|other| other.has(group_by)) {
                 all.retain(|&other| !group_by.has(other));
                 all.push(group_by);
