@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::{iter, thread};
 
 /// How many samples of a shard wait, at most: enough to be worth starting threads for.
-const WAITING: usize = 1 << 14;
+const WAITING: usize = 1 << 15;
 /// How many processors are used, at most: they all wait for the same memory.
 const SHARDS: usize = 4;
 
