@@ -4,7 +4,7 @@ use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
 use crate::symbols::Symbols;
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
 /// The keys of which a location has a value. A caller's is that of its function.
@@ -31,7 +31,7 @@ impl Resolved {
 #[derive(Default)]
 pub(crate) struct ResolvedLocations {
     /// In order: groups come in the same one, so that the next is mostly near the last.
-    resolved: Vec<(CodeLocation, Resolved)>,
+    resolved: IndexMap<CodeLocation, Resolved, FxBuildHasher>,
     /// Each value once, by its number.
     values: IndexSet<Value, FxBuildHasher>,
 }
@@ -65,20 +65,22 @@ impl ResolvedLocations {
 
     /// One of the locations.
     pub(crate) fn get(&self, location: CodeLocation) -> Resolved {
-        self.get_near(location, &mut 0)
+        self.resolved.get(&location).copied().unwrap_or_default()
     }
 
     /// The same, where `near` is the index of the last location that was found. Groups come in the order
     /// of locations, so the next one is mostly there or one further on.
     pub(crate) fn get_near(&self, location: CodeLocation, near: &mut usize) -> Resolved {
-        let nearest = self.resolved.iter().skip(*near).take(2);
-        let found = nearest.zip(*near..).find(|((known, _), _)| *known == location);
-        let found = found.map(|(_, index)| index).or_else(|| {
-            self.resolved.binary_search_by_key(&location, |&(location, _)| location).ok()
-        });
-        *near = found.unwrap_or(*near);
-        let found = found.and_then(|index| self.resolved.get(index));
-        found.map_or_else(Resolved::default, |&(_, resolved)| resolved)
+        for index in [*near, *near + 1] {
+            if let Some((&known, &resolved)) = self.resolved.get_index(index)
+                && known == location
+            {
+                *near = index;
+                return resolved;
+            }
+        }
+        *near = self.resolved.get_index_of(&location).unwrap_or(*near);
+        self.get(location)
     }
 
     /// The number of the function that called at this location; 0 if none is known.
