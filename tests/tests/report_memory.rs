@@ -46,7 +46,7 @@ fn most_bytes(samples: u64, places: u64) -> u64 {
 
 #[test]
 fn memory_is_for_places_not_for_samples() {
-    // Both are more than wait before they are added up.
+    // With fewer samples, the buffers of those not yet added up would not be full.
     let few = most_bytes(200_000, 10_000);
     let many = most_bytes(400_000, 10_000);
     assert!(many <= few + 100_000, "{few} bytes for 200,000 samples, {many} for 400,000");

@@ -295,15 +295,20 @@ fn merged(parts: Vec<TotalsByKey>) -> Vec<(GroupKey, Totals)> {
     for part in parts {
         groups.extend(part);
     }
-    groups.sort_unstable_by_key(|&(group, _)| group);
-    groups.dedup_by(|(group, totals), (previous, sum)| {
-        let is_same = group == previous;
+    add_up(&mut groups, Totals::add);
+    groups
+}
+
+/// Sorts a list by its keys, and adds up what has the same one.
+pub(crate) fn add_up<K: Ord, T: Copy>(list: &mut Vec<(K, T)>, add: impl Fn(&mut T, T)) {
+    list.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    list.dedup_by(|(key, more), (previous, sum)| {
+        let is_same = key == previous;
         if is_same {
-            sum.add(*totals);
+            add(sum, *more);
         }
         is_same
     });
-    groups
 }
 
 /// Everything that was summed up.

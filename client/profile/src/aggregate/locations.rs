@@ -30,7 +30,7 @@ impl Resolved {
 /// The module, function and line of each location of a recording.
 #[derive(Default)]
 pub(crate) struct ResolvedLocations {
-    /// In order: groups come in the same one, so that the next is mostly near the last.
+    /// Sorted by location.
     resolved: IndexMap<CodeLocation, Resolved, FxBuildHasher>,
     /// Each value once, by its number.
     values: IndexSet<Value, FxBuildHasher>,
@@ -79,8 +79,11 @@ impl ResolvedLocations {
                 return resolved;
             }
         }
-        *near = self.resolved.get_index_of(&location).unwrap_or(*near);
-        self.get(location)
+        let Some((index, _, &resolved)) = self.resolved.get_full(&location) else {
+            return Resolved::default();
+        };
+        *near = index;
+        resolved
     }
 
     /// The number of the function that called at this location; 0 if none is known.

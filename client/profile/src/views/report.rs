@@ -12,7 +12,7 @@ pub mod share;
 pub mod skid;
 
 use crate::aggregate::aggregator::{
-    Aggregator, CodeLocation, GroupBy, GroupKey, Groups, without_stacks,
+    Aggregator, CodeLocation, GroupBy, GroupKey, Groups, add_up, without_stacks,
 };
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
@@ -257,18 +257,6 @@ fn sum<'a>(rows: impl Iterator<Item = &'a RowTotals>) -> Totals {
     sum
 }
 
-/// Sums up the rows that are alike.
-fn add_up<K: Ord>(rows: &mut Vec<(K, RowTotals)>) {
-    rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-    rows.dedup_by(|(key, row), (first, sum)| {
-        let is_same = key == first;
-        if is_same {
-            sum.add(*row);
-        }
-        is_same
-    });
-}
-
 /// The keys of a row as numbers; at most all of [`Key::ALL`].
 type Numbers = [u32; Key::ALL.len()];
 
@@ -358,9 +346,9 @@ impl ReportBuilder<'_> {
         Table { by: by.to_vec(), sections }
     }
 
-    /// The rows of one source, or of all. Groups come in the order of locations, so that those of one row
-    /// mostly follow each other, and the list is nearly in order: with 200,000 rows, it is made in a
-    /// quarter of the time of a map.
+    /// The rows of one source, or of all. Groups come in the order of locations, so those of one row
+    /// mostly follow each other, and the list is nearly sorted: 200,000 rows take a quarter of the time
+    /// that they take in a map.
     fn rows(
         &self,
         by: &[Key],
@@ -406,7 +394,7 @@ impl ReportBuilder<'_> {
         rows.extend(of_callers.map(|(numbers, total)| {
             (numbers, RowTotals { own: Totals::default(), total: Some(total) })
         }));
-        add_up(&mut rows);
+        add_up(&mut rows, RowTotals::add);
         rows
     }
 

@@ -1,7 +1,8 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{CallTree, Query, Report, SourceSection, Table, Totals, Value, add_up, differ};
+use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Totals, Value, differ};
+use crate::aggregate::aggregator::add_up;
 use crate::aggregate::source_totals::merge;
 use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
@@ -88,7 +89,7 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
         rows.extend(section.rows.iter().map(|row| (row.values.clone(), row.sums())));
     }
     let sections = sections.into_iter().map(|(source, mut rows)| {
-        add_up(&mut rows);
+        add_up(&mut rows, RowTotals::add);
         let is_source = |value: &&Value| matches!(value, Value::Source(_));
         let mixed = differ(rows.iter().map(|(values, _)| values.iter().find(is_source)));
         SourceSection::of_query(source, mixed, &rows, Vec::clone, query)
