@@ -386,6 +386,7 @@ mod tests {
     const PLACE: GroupBy =
         GroupBy { location: true, process: false, thread: false, processor: false, stack: false };
     const PROCESS: GroupBy = GroupBy { location: false, process: true, ..PLACE };
+    const PROCESSOR: GroupBy = GroupBy { location: false, processor: true, ..PLACE };
     const NOTHING: GroupBy = GroupBy { location: false, ..PLACE };
 
     fn each(groups: &Groups, group_by: GroupBy) -> Vec<(GroupKey, Totals)> {
@@ -421,10 +422,15 @@ mod tests {
     fn samples_that_are_added_together_are_all_counted() {
         let count = 2 * SHARDS * WAITING + 1;
         let samples: Vec<Sample> = (0..count as u64)
-            .map(|n| Sample { period: 1, ..sample(n % 7, n as u32 % 5, Mode::User) })
+            .map(|n| Sample {
+                period: 1,
+                processor: n as u32 % 3,
+                ..sample(n % 7, n as u32 % 5, Mode::User)
+            })
             .collect();
-        let groups = summed(&[PLACE, PROCESS], &samples);
-        for (group_by, distinct) in [(PLACE, 35), (PROCESS, 5)] {
+        let groups = summed(&[PLACE, PROCESS, PROCESSOR], &samples);
+        assert_eq!(groups.all.len(), 2);
+        for (group_by, distinct) in [(PLACE, 35), (PROCESS, 5), (PROCESSOR, 3)] {
             let all = each(&groups, group_by);
             assert_eq!(all.len(), distinct);
             for (key, totals) in all {
