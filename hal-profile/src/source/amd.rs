@@ -2,7 +2,7 @@
 //! selects something else on the family; and the counters that can count each event on family 15h.
 
 use super::amd64_events::is_northbridge;
-use super::{CounterSet, NO_COUNTER, Row};
+use super::{ANY, CounterSet, NO_COUNTER, Row};
 use crate::cpu::generation::AmdGeneration;
 
 /// halprof's own sources on this generation, by number; none if its events are not known. The rows
@@ -16,6 +16,27 @@ pub fn own_rows(generation: AmdGeneration) -> &'static [Row] {
 ///
 /// Source: AMD's BKDG and PPR for each family, by way of libpfm4 and Linux's perf.
 static OWN: &[(AmdGeneration, &[Row])] = generated!("amd_own");
+
+/// The event that extends the counter before it (PPR for AMD Family 17h, "Large Increment per Cycle
+/// Events").
+pub const MERGE: u16 = 0xFFF;
+
+/// The first family without northbridge events among the core's, and with [`MERGE`].
+const ZEN: u16 = 0x17;
+
+/// Whether selects of this family reach the northbridge's events too: 0Fh to 16h. From 17h on these
+/// have registers of their own (BKDG and PPR of the families).
+pub const fn takes_northbridge_codes(family: u16) -> bool {
+    family < ZEN
+}
+
+/// The counters that can count an event on this family.
+pub const fn event_counters(family: u16, event: u16) -> CounterSet {
+    match family {
+        0x15 => family15h_counters(event),
+        _ => ANY,
+    }
+}
 
 const PMC0: CounterSet = 0b00_0001;
 const PMC2_TO_0: CounterSet = 0b00_0111;

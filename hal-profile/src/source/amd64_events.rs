@@ -5,8 +5,8 @@
 
 use crate::cpu::generation::AmdGeneration;
 
-/// Whether a code belongs to the northbridge, where one set of counters serves all cores of a node:
-/// bits 7:5 all set (BKDG for AMD Family 10h Processors, "Northbridge Events").
+/// Whether a code of families 0Fh to 16h belongs to the northbridge, where one set of counters serves
+/// all cores of a node: bits 7:5 all set (BKDG for AMD Family 10h Processors, "Northbridge Events").
 pub const fn is_northbridge(event: u16) -> bool {
     event & 0xE0 == 0xE0
 }

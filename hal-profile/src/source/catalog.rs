@@ -87,7 +87,7 @@ fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
         ProfileInterface::Emon => Some(Family::Emon { more: capabilities.select_bits }),
-        ProfileInterface::Amd64 => Some(Family::Amd64(capabilities.generation)),
+        ProfileInterface::Amd64 => Some(Family::Amd64(capabilities.identity.family)),
         _ => historic::raw_family(capabilities).map(Family::Historic),
     }
 }
@@ -226,8 +226,10 @@ pub fn constraint(capabilities: &Capabilities, select: &Select) -> CounterSet {
 
 /// The counters that can count an event select.
 fn event_constraint(capabilities: &Capabilities, select: u64) -> CounterSet {
-    match capabilities.generation {
-        AmdGeneration::Family15h => amd::family15h_counters(amd_event(select)),
+    match capabilities.interface() {
+        ProfileInterface::Amd64 => {
+            amd::event_counters(capabilities.identity.family, amd_event(select))
+        }
         _ => ANY,
     }
 }

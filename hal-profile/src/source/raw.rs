@@ -4,10 +4,9 @@
 //! bits that may be set; INT, EN, pin control and any bit reserved on the processor are refused,
 //! never silently cleared.
 
-use super::amd::family15h_counters;
+use super::amd::{MERGE, event_counters, takes_northbridge_codes};
 use super::amd64_events::is_northbridge;
 use super::{ANY, CounterSet, RawEvent, Select};
-use crate::cpu::generation::AmdGeneration;
 use crate::cpu::registers::intel::{EVENT, OS, P6_STYLE, USR};
 use crate::historic::raw as historic;
 
@@ -20,8 +19,8 @@ pub enum Family {
         /// [`crate::cpu::capabilities::Capabilities::select_bits`].
         more: u64,
     },
-    /// PERF_CTLx; family 10h and later have event bits 11:8 at 35:32.
-    Amd64(AmdGeneration),
+    /// PERF_CTLx of a full family; 10h and later have event bits 11:8 at 35:32.
+    Amd64(u16),
     /// A family of the [`historic`](crate::historic) interfaces.
     Historic(historic::Family),
 }
@@ -33,7 +32,7 @@ const EVENT_HIGH: u64 = 0xF << 32;
 pub const fn allowed(family: Family) -> u64 {
     match family {
         Family::Emon { more } => P6_STYLE | more,
-        Family::Amd64(AmdGeneration::K8) => P6_STYLE,
+        Family::Amd64(0x0F) => P6_STYLE,
         Family::Amd64(_) => P6_STYLE | EVENT_HIGH,
         Family::Historic(family) => historic::allowed(family),
     }
@@ -43,8 +42,8 @@ pub const fn allowed(family: Family) -> u64 {
 ///
 /// # Errors
 /// The offending bits: those set outside [`allowed`]; or all bits of the event's fields if the
-/// event is a northbridge event ([`is_northbridge`]) or, on NetBurst, undocumented; or the event
-/// mask bits that the event does not document.
+/// event is a northbridge event ([`is_northbridge`]), Merge (which goes only with the event that needs
+/// it) or, on NetBurst, undocumented; or the event mask bits that the event does not document.
 pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     let refused = raw & !allowed(family);
     if refused != 0 {
@@ -52,7 +51,7 @@ pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     }
     let counters = match family {
         Family::Emon { .. } => ANY,
-        Family::Amd64(generation) => amd64(generation, raw)?,
+        Family::Amd64(family) => amd64(family, raw)?,
         Family::Historic(family) => return historic::parse(family, raw),
     };
     Ok(RawEvent {
@@ -64,13 +63,10 @@ pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     })
 }
 
-const fn amd64(generation: AmdGeneration, raw: u64) -> Result<CounterSet, u64> {
+const fn amd64(family: u16, raw: u64) -> Result<CounterSet, u64> {
     let event = (raw & EVENT | (raw & EVENT_HIGH) >> 24) as u16;
-    if is_northbridge(event) {
-        return Err(EVENT | EVENT_HIGH & allowed(Family::Amd64(generation)));
+    if event == MERGE || takes_northbridge_codes(family) && is_northbridge(event) {
+        return Err(EVENT | EVENT_HIGH & allowed(Family::Amd64(family)));
     }
-    Ok(match generation {
-        AmdGeneration::Family15h => family15h_counters(event),
-        _ => ANY,
-    })
+    Ok(event_counters(family, event))
 }
