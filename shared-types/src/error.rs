@@ -129,7 +129,7 @@ wire_enum! {
         /// thread, of any process and user, is still profiling itself: `detail` is the NTSTATUS.
         ThreadsKept = 41 "threads-kept"
         /// The source cannot be counted by thread, because it does not take a general counter, or
-        /// not the same one on every processor: `subject` is its number, `detail` the index of a
+        /// takes two, or not the same one on every processor: `subject` is its number, `detail` the index of a
         /// processor.
         NotByThread = 42 "not-by-thread"
         /// A processor of the session cannot record branches: `subject` is its index, `detail` the
@@ -156,6 +156,9 @@ wire_enum! {
         /// Windows did not remove the driver's own overflow handler after an earlier session, so
         /// nothing can be sampled: `detail` is the NTSTATUS.
         HandlerStuck = 50 "handler-stuck"
+        /// The source takes a counter of even number and the next one, and no such pair is to be
+        /// had: `subject` is its number, `detail` the index of a processor.
+        NeedsPair = 51 "needs-pair"
     }
 }
 

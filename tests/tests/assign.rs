@@ -36,6 +36,8 @@ struct Source {
     group: u16,
     /// It takes no counter: a timer, or a refused source.
     left_out: bool,
+    /// It takes a counter of even number and the next.
+    pair: bool,
 }
 
 const SOURCE: Source = Source {
@@ -45,10 +47,15 @@ const SOURCE: Source = Source {
     filter: Filter::BOTH,
     group: 0,
     left_out: false,
+    pair: false,
 };
 
 const fn on(counters: CounterSet) -> Source {
     Source { counters, ..SOURCE }
+}
+
+const fn pair(counters: CounterSet) -> Source {
+    Source { pair: true, ..on(counters) }
 }
 
 const fn fixed(index: u8) -> Source {
@@ -63,8 +70,13 @@ const fn grouped(group: u16, source: Source) -> Source {
 fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
     let of = |set: CounterSet, side| {
         let usable = set & source.counters & capabilities.counters;
+        let pairs = move |index: &u32| {
+            !source.pair || index % 2 == 0 && capabilities.counters >> (index + 1) & 1 == 1
+        };
         (0..32)
             .filter(move |index| usable >> index & 1 == 1)
+            .filter(pairs)
+            .map(|index| index as u8)
             .map(move |index| (Counter::general(index).expect("below 32"), side))
     };
     let usable = source.fixed & capabilities.fixed;
@@ -107,7 +119,10 @@ fn upstream(source: &Source, side: u8) -> Vec<(u32, (u32, Filter))> {
 /// Whether two sources can run in these places at the same time.
 fn agree((one, at): (&Source, Seat), (other, there): (&Source, Seat)) -> bool {
     let others = upstream(other, there.1);
-    at.0 != there.0
+    let taken = |source: &Source, (counter, _): Seat| {
+        counter.global_bit() * if source.pair { 0b11 } else { 0b1 }
+    };
+    taken(one, at) & taken(other, there) == 0
         && upstream(one, at.1).iter().all(|(msr, value)| {
             let same = others.iter().filter(|(theirs, _)| theirs == msr);
             same.into_iter().all(|(_, theirs)| theirs == value)
@@ -178,6 +193,7 @@ fn requirements(capabilities: &Capabilities, source: &Source) -> Requirements {
         filter: source.filter,
         group: source.group,
         alone: false,
+        pair: source.pair,
     }
 }
 
@@ -379,6 +395,52 @@ fn family_15h_masks() {
     let sources: Vec<_> = events.map(|event| on(amd::family15h_counters(event))).into();
     check_lists(&bulldozer, &sources, 3);
     check_longer(&bulldozer, &sources, 4..9);
+}
+
+/// Retired FLOPs of Zen: six counters are three pairs, and four two.
+#[test]
+fn pairs_among_others() {
+    let zen = |ecx: u32| {
+        let processor = Silicon::new(b"AuthenticAMD", 0x10, signature(0x19, 0x61));
+        processor.leaf(0x8000_0001, [0, 0, ecx, 1 << 29]).discover()
+    };
+    let (six, four) = (zen(1 << 23), zen(0));
+    assert_eq!((six.counters, four.counters), (0x3F, 0xF));
+    for (capabilities, pairs) in [(&six, 3), (&four, 2)] {
+        for length in 1..=4 {
+            let list = vec![pair(ANY); length];
+            assert_eq!(together(capabilities, &list), length <= pairs, "{length}");
+        }
+    }
+    for (singles, fits) in [(2, true), (3, false)] {
+        let list = [vec![SOURCE; singles], vec![pair(ANY); 2]].concat();
+        assert_eq!(together(&six, &list), fits, "{singles}");
+    }
+    // A source that one counter alone counts moves a pair away from it, and two pairs change places.
+    for list in [[pair(ANY), on(0b1), pair(0b100)], [pair(ANY), pair(0b1), on(0b10_0000)]] {
+        assert!(together(&six, &list));
+    }
+    let sources = [SOURCE, on(0b1), on(0b1010), pair(ANY), pair(0b1_0000), pair(0b101)];
+    check_lists(&six, &sources, 4);
+    check_lists(&four, &sources[..4], 4);
+    check_longer(&six, &sources, 5..8);
+}
+
+/// With as many counters as EBX can say, more pairs than can be tried end the search.
+#[test]
+fn the_search_for_pairs_is_bounded() {
+    let zen = Silicon::new(b"AuthenticAMD", 0x10, signature(0x1A, 0x44))
+        .leaf(0x8000_0000, [0x8000_0022, 0, 0, 0])
+        .leaf(0x8000_0001, [0, 0, 1 << 23, 1 << 29])
+        .leaf(0x8000_0022, [1, 15, 0, 0])
+        .discover();
+    assert_eq!(zen.counters, 0x7FFF);
+    let list = vec![pair(ANY); MAX_SOURCES];
+    let mut assignment = assignment();
+    solve(&mut assignment, &zen, &list).expect("slices");
+    assert_eq!(schedule(&assignment).slices, 256_u16.div_ceil(7));
+    // Two want the same counter, whatever the pairs take.
+    assert!(!together(&zen, &[pair(ANY), pair(ANY), pair(ANY), on(0b1), on(0b1)]));
 }
 
 fn pentium_4(thread: Option<u32>) -> Capabilities {

@@ -233,6 +233,7 @@ const fn concerns_source(code: ErrorCode) -> bool {
             | E::SourceApproximate
             | E::SourceDuplicate
             | E::DoesNotFit
+            | E::NeedsPair
             | E::BadFilter
             | E::SamplingUnavailable
             | E::NoReferenceCycles

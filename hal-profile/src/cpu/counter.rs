@@ -52,6 +52,11 @@ impl Counter {
         self.0 as usize
     }
 
+    /// The counter of the next number; `None` after the last of its kind.
+    pub const fn next(self) -> Option<Self> {
+        if self.index() + 1 < Self::FIXED { Some(Self(self.0 + 1)) } else { None }
+    }
+
     /// The counters of a mask in the global registers' layout.
     pub fn each(mut mask: u64) -> impl Iterator<Item = Self> {
         core::iter::from_fn(move || {

@@ -45,8 +45,6 @@ pub(crate) mod assign {
     use crate::plan::index::{PerSource, SourceIndex};
     use crate::plan::slice::{Requirements, Slice};
 
-    pub(crate) const SEARCH_STEPS: u32 = 0;
-
     pub(crate) fn shares_registers(_: SourceIndex, _: &Slice, _: &PerSource<Requirements>) -> bool {
         false
     }

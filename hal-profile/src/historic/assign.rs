@@ -7,9 +7,6 @@ use crate::plan::index::{PerSource, SourceIndex};
 use crate::plan::slice::{Requirements, Slice};
 use zerocopy::FromZeros;
 
-/// Steps of all searches in one configuration ([`search`]): some milliseconds at most.
-pub(crate) const SEARCH_STEPS: u32 = 1_000;
-
 /// Whether a source, or one of the slice's, writes such registers.
 pub(crate) fn shares_registers(
     source: SourceIndex,

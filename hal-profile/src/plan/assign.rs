@@ -3,8 +3,9 @@
 //! Sources that fit together run together. The others are spread over slices, first fit in the
 //! order requested. The sources of a group run in one slice or not at all. Within a slice the
 //! assignment is a bipartite matching: a source that finds no free counter may move others to
-//! counters that can count them too (Kuhn's algorithm). A source with a fixed counter to itself
-//! takes no room from others and runs in every slice.
+//! counters that can count them too (Kuhn's algorithm); where sources take two counters, for each
+//! choice of the pairs. A source with a fixed counter to itself takes no room from others and runs in
+//! every slice.
 //!
 //! This is done once, at PASSIVE_LEVEL: loops are plain, and memory is the host's.
 
@@ -18,6 +19,10 @@ use zerocopy::FromZeros;
 
 /// The slice of a source that runs in every one.
 pub(crate) const EVERY_SLICE: u16 = Placement::EVERY_SLICE;
+
+/// Steps of all searches in one configuration ([`historic::add`], [`Slice::add_among_pairs`]): some
+/// milliseconds at most.
+const SEARCH_STEPS: u32 = 1_000;
 
 /// Where a source was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
@@ -39,7 +44,7 @@ pub struct Assignment {
     assigned: PerSource<Assigned>,
     slices: [Slice; MAX_SOURCES],
     count: u16,
-    /// What [`historic::add`] may still try.
+    /// What the searches may still try.
     steps: u32,
 }
 
@@ -72,7 +77,7 @@ impl Assignment {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.zero();
-        self.steps = historic::SEARCH_STEPS;
+        self.steps = SEARCH_STEPS;
     }
 
     /// What a source needs; to be filled in before [`Self::solve`].
@@ -125,7 +130,7 @@ impl Assignment {
 
     /// Puts a unit into the first slice that has room for all of it.
     fn place(&mut self, unit: &Unit) -> Option<()> {
-        let counters = |all, &source| all | self.requirements[source].counters;
+        let counters = |all, &source| all | self.requirements[source].reach();
         let counters = unit.get().iter().fold(0, counters);
         for number in 0..=self.count {
             let slice = self.slices.get(usize::from(number))?;
@@ -145,17 +150,19 @@ impl Assignment {
 
     /// Puts one source into a slice, where others may move.
     fn add(&mut self, source: SourceIndex, slice: &mut Slice) -> bool {
-        let Requirements { counters, alone, .. } = self.requirements[source];
+        let Requirements { alone, pair, .. } = self.requirements[source];
         if slice.closed || alone && slice.used != 0 {
             return false;
         }
         let added = if historic::shares_registers(source, slice, &self.requirements) {
             historic::add(source, slice, &self.requirements, &mut self.steps)
+        } else if pair || slice.merged != 0 {
+            slice.add_among_pairs(source, &self.requirements, &mut self.steps)
         } else {
-            slice.augment(source, &self.requirements)
+            slice.augment(source, &self.requirements, u64::MAX)
         };
         if added {
-            slice.reach |= counters;
+            slice.reach |= self.requirements[source].reach();
             slice.closed = alone;
         }
         added
@@ -172,7 +179,7 @@ impl Assignment {
         }
         let own = if slices.len() > 1 { (once & !twice) >> 32 << 32 } else { 0 };
         for (number, slice) in (0..).zip(slices) {
-            for counter in Counter::each(slice.used) {
+            for counter in slice.counters() {
                 let source = slice.owner[counter];
                 let stays = slice.closed || self.grouped[source];
                 let every = own & counter.global_bit() != 0 && !stays;

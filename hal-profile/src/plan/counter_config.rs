@@ -48,6 +48,8 @@ pub struct CounterConfig {
     pub width: CounterWidth,
     /// It interrupts when it overflows.
     pub interrupts: bool,
+    /// It takes the next counter too, as its upper bits.
+    pub pair: bool,
     pub(crate) counted_by: CountedBy,
     /// The source: its index in the session.
     pub source: SourceIndex,
@@ -122,6 +124,11 @@ impl CounterConfig {
     /// The counter's bit in the global registers.
     pub fn bit(&self) -> u64 {
         self.counter.global_bit()
+    }
+
+    /// The bits of all counters that it takes.
+    pub(crate) fn bits(&self) -> u64 {
+        if self.pair { self.bit() * 0b11 } else { self.bit() }
     }
 
     /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
@@ -203,7 +210,7 @@ impl ActiveCounters {
         let (mut count, mut bits) = (0, 0);
         for (counter, (config, events)) in self.counters.iter_mut().zip(counters) {
             let config = config.borrow();
-            bits |= config.bit();
+            bits |= config.bits();
             count += 1;
             *counter = Active::new(config, config.width.preset(events));
         }

@@ -19,6 +19,8 @@ pub struct Requirements {
     pub group: u16,
     /// It needs a slice to itself.
     pub alone: bool,
+    /// It takes two counters: one of `counters`, which all have even numbers, and the next.
+    pub pair: bool,
 }
 
 /// The counters of one slice.
@@ -28,22 +30,41 @@ pub(crate) struct Slice {
     pub(crate) used: u64,
     /// Those that could count any of the slice's sources.
     pub(crate) reach: u64,
+    /// The general counters that are the second of a source that takes two.
+    pub(crate) merged: u32,
     /// The source on each counter in use.
     pub(crate) owner: PerCounter<SourceIndex>,
     /// Its source needs it alone.
     pub(crate) closed: bool,
 }
 
+impl Requirements {
+    /// The counters that it may come to use, both of each pair.
+    pub(crate) fn reach(&self) -> u64 {
+        if self.pair { self.counters | self.counters << 1 } else { self.counters }
+    }
+}
+
 impl Slice {
     /// The sources on its counters.
     pub(crate) fn sources(&self) -> impl Iterator<Item = SourceIndex> {
-        Counter::each(self.used).map(|counter| self.owner[counter])
+        self.counters().map(|counter| self.owner[counter])
     }
 
-    /// Finds a chain of moves that ends at a free counter: the source takes the counter of one
-    /// source, which takes that of another, and so on (an augmenting path of the matching).
-    pub(crate) fn augment(&mut self, source: SourceIndex, all: &PerSource<Requirements>) -> bool {
-        let mut frontier = all[source].counters;
+    /// The counter of each source; of two, the first.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> {
+        Counter::each(self.used & !u64::from(self.merged))
+    }
+
+    /// Finds a chain of moves that ends at a free counter of `within`: the source takes the counter
+    /// of one source, which takes that of another, and so on (an augmenting path of the matching).
+    pub(crate) fn augment(
+        &mut self,
+        source: SourceIndex,
+        all: &PerSource<Requirements>,
+        within: u64,
+    ) -> bool {
+        let mut frontier = all[source].counters & within;
         let mut seen = frontier;
         // For each counter that others may move to, the counter from which one would.
         let mut from: PerCounter<Option<Counter>> = PerCounter::all(None);
@@ -53,7 +74,7 @@ impl Slice {
                 self.shift(source, counter, &from);
                 return true;
             }
-            let reached = all[self.owner[counter]].counters & !seen;
+            let reached = all[self.owner[counter]].counters & within & !seen;
             seen |= reached;
             frontier |= reached;
             for next in Counter::each(reached) {
@@ -61,6 +82,55 @@ impl Slice {
             }
         }
         false
+    }
+
+    /// Finds counters for a source and for all others of the slice, where some take two: tries each
+    /// set of pairs, lowest first, with a matching of those sources to its pairs and of the others
+    /// to what is left. `false` if there is none, or none within the steps that are left.
+    pub(crate) fn add_among_pairs(
+        &mut self,
+        source: SourceIndex,
+        all: &PerSource<Requirements>,
+        steps: &mut u32,
+    ) -> bool {
+        let sources = || self.sources().chain([source]);
+        let paired = || sources().filter(|&source| all[source].pair);
+        let evens = paired().fold(0, |evens, source| evens | all[source].counters);
+        let pairs = paired().count() as u32;
+        let needed = sources().count() as u32 + pairs;
+        if needed > (self.reach | all[source].reach()).count_ones() {
+            return false;
+        }
+        let mut taken = 0_u64;
+        loop {
+            // The next set of even counters, in the order of their value as a number.
+            taken = taken.wrapping_sub(evens) & evens;
+            if taken == 0 {
+                return false;
+            }
+            if taken.count_ones() != pairs {
+                continue;
+            }
+            let both = taken | taken << 1;
+            let mut slice = Self { used: 0, merged: 0, ..*self };
+            let mut fit = |source: SourceIndex| {
+                slice.augment(source, all, if all[source].pair { taken } else { !both })
+            };
+            if sources().all(&mut fit) {
+                for counter in Counter::each(taken) {
+                    if let Some(next) = counter.next() {
+                        slice.owner[next] = slice.owner[counter];
+                    }
+                }
+                (slice.used, slice.merged) = (slice.used | both, (taken << 1) as u32);
+                *self = slice;
+                return true;
+            }
+            let Some(left) = steps.checked_sub(needed) else {
+                return false;
+            };
+            *steps = left;
+        }
     }
 
     /// Moves a source to the free counter, another to the one that this leaves, and so on; the new

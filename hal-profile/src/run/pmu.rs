@@ -20,10 +20,11 @@
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::counter::Counter;
 use crate::cpu::machine::Machine;
+use crate::cpu::registers::amd;
 use crate::cpu::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::cpu::registers::intel::{self, DebugCtl};
 use crate::historic::pmu as historic;
-use crate::plan::counter_config::{Active, ActiveCounters};
+use crate::plan::counter_config::{Active, ActiveCounters, CounterConfig};
 use crate::plan::program::CpuProgram;
 use crate::run::state::SavedRegisters;
 use shared_types::{Delivery, ProfileInterface};
@@ -141,6 +142,7 @@ fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &Acti
         Gate::Each => {
             for counter in active.get() {
                 historic::write_upstream(machine, &counter.config, false);
+                begin_merge(machine, capabilities, &counter.config);
                 reload(machine, capabilities, counter);
             }
         }
@@ -159,14 +161,46 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
             mask |= config.fixed_control();
             fixed |= config.select;
         } else {
+            // mistake: merge-late
+            begin_merge(machine, capabilities, config);
             machine.write_msr(config.select_msr, config.select | capabilities.enable);
         }
-        machine.write_msr(config.write_msr, counter.preset);
+        load(machine, capabilities, counter);
     }
     // One register for all fixed counters, and others may have some: only our nibbles change.
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
     // Last: what overflowed before is not this slice's.
     acknowledge(machine, capabilities, active.bits());
+}
+
+/// Makes the next counter the upper bits of this one, where it needs that.
+fn begin_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: &CounterConfig) {
+    // Before its own select, with which it would count without Merge: PPR for AMD Family 17h,
+    // "Large Increment per Cycle Events"; Linux 5738891229a2.
+    if config.pair {
+        let next = config.select_msr + capabilities.layout.stride;
+        // mistake: no-merge
+        machine.write_msr(next, amd::MERGE_SELECT | capabilities.enable);
+    }
+}
+
+/// Ends what [`begin_merge`] began; the counter must be stopped.
+fn end_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: &CounterConfig) {
+    if config.pair {
+        machine.write_msr(config.select_msr + capabilities.layout.stride, capabilities.off);
+    }
+}
+
+/// Writes the preset of a counter that is stopped.
+#[inline]
+fn load(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
+    let config = &counter.config;
+    // What it carried is in the total: only the low 48 bits of a value are used.
+    if config.pair {
+        // mistake: carry-kept
+        machine.write_msr(config.write_msr + capabilities.layout.stride, 0);
+    }
+    machine.write_msr(config.write_msr, counter.preset);
 }
 
 fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
@@ -195,6 +229,7 @@ pub(crate) fn disable_monitoring(
         Gate::Each => {
             for counter in active.get() {
                 machine.write_msr(counter.config.select_msr, capabilities.off);
+                end_merge(machine, capabilities, &counter.config);
             }
         }
     }
@@ -225,6 +260,7 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
             fixed |= config.fixed_control();
         } else {
             machine.write_msr(config.select_msr, capabilities.off);
+            end_merge(machine, capabilities, config);
         }
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
@@ -242,6 +278,7 @@ pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
     } else {
         machine.read_msr(config.read_msr)
     };
+    // mistake: carry-read
     value & config.width.mask()
 }
 
@@ -308,7 +345,7 @@ pub fn overflowed(
 #[inline]
 pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
     // The counter is stopped: events between its read and this write would be in no total.
-    machine.write_msr(counter.config.write_msr, counter.preset);
+    load(machine, capabilities, counter);
     // N15, O8: see `Errata`.
     if capabilities.errata.write_counter_twice {
         machine.write_msr(counter.config.write_msr, counter.preset);

@@ -49,7 +49,7 @@ pub(super) fn make_programs(
         let needed = cpu_types.uses(&processors, cpu_type);
         used |= u16::from(needed) << cpu_type;
         match make_program(&constraints, scratch, cpu_type) {
-            Err(index) if needed => unfit = unfit.or(Some((index, cpu_type))),
+            Err((index, error)) if needed => unfit = unfit.or(Some((index, cpu_type, error))),
             Err(_) => refuse_all(&mut scratch.program, cpu_type),
             Ok(()) => {}
         }
@@ -58,12 +58,12 @@ pub(super) fn make_programs(
     for (index, source) in program.sources().iter().enumerate() {
         counted_somewhere(cpu_types, program, used, index, source)?;
     }
-    let Some((index, cpu_type)) = unfit else {
+    let Some((index, cpu_type, error)) = unfit else {
         return Ok(());
     };
-    let id = program.sources[index].id;
+    let source = &program.sources[index];
     let processor = cpu_types.first_of(cpu_type) as u64;
-    Err(refused(ErrorCode::DoesNotFit, id, processor))
+    Err(refused(error, source.id, processor))
 }
 
 /// A CPU type that the session does not use has no program if its sources do not fit.
@@ -114,7 +114,7 @@ fn counted_somewhere(
         return Ok(());
     }
     let detail = match refusal {
-        ErrorCode::FixedCounterTaken => cpu_types.first_of(first) as u64,
+        ErrorCode::FixedCounterTaken | ErrorCode::NeedsPair => cpu_types.first_of(first) as u64,
         _ => index as u64,
     };
     Err(refused(refusal, source.id, detail))
@@ -124,7 +124,7 @@ fn make_program(
     constraints: &Constraints<'_>,
     scratch: &mut Scratch,
     cpu_type: usize,
-) -> Result<(), SourceIndex> {
+) -> Result<(), (SourceIndex, ErrorCode)> {
     let Scratch { program, assignment } = scratch;
     let Program { settings, sources, cpu_programs } = program;
     let Some(made) = cpu_programs.get_mut(cpu_type) else {
@@ -161,18 +161,21 @@ fn make_program(
                 group(other) == group(index) && assignment.takes(other) != assignment.takes(index)
             };
             if SourceIndex::first(index.get()).any(split) {
-                return Err(index);
+                return Err((index, ErrorCode::DoesNotFit));
             }
         }
     }
-    assignment.solve(settings.count)?;
+    if let Err(index) = assignment.solve(settings.count) {
+        let pair = assignment.requirements(index).pair;
+        return Err((index, if pair { ErrorCode::NeedsPair } else { ErrorCode::DoesNotFit }));
+    }
     assignment.schedule(&mut made.schedule);
     for index in SourceIndex::first(settings.count) {
         if let Some((needed, assigned)) = assignment.assigned(index) {
             made.configs[index] =
                 config(constraints.capabilities, settings, &sources[index], needed, assigned);
             made.configs[index].source = index;
-            made.counters |= assigned.counter.global_bit();
+            made.counters |= made.configs[index].bits();
         }
     }
     prove(constraints, settings, made);
@@ -191,6 +194,7 @@ fn config(
     let encoding = if assigned.counter.is_fixed() { &fixed } else { &needed.encoding };
     CounterConfig {
         interrupts: settings.samples,
+        pair: needed.pair,
         period: if settings.samples { period(&source.interval) } else { 0 },
         slice: assigned.slice,
         ..CounterConfig::new(capabilities, assigned.counter, encoding)

@@ -60,7 +60,18 @@ pub(super) fn requirements(
         return Err(ErrorCode::SamplingUnavailable);
     }
     let event = without_fixed(constraints, event);
-    let general = general(constraints, &event.select, event.general);
+    let mut general = general(constraints, &event.select, event.general);
+    let pair = catalog::takes_pair(capabilities, &event.select);
+    if pair {
+        general = first_of_pairs(general, constraints.general);
+        if settings.by_thread {
+            // Windows documents nothing of counters that extend others in thread profiling.
+            return Err(ErrorCode::NotByThread);
+        }
+        if general == NO_COUNTER {
+            return Err(ErrorCode::NeedsPair);
+        }
+    }
     let fixed = event.fixed & constraints.fixed;
     if general == NO_COUNTER && fixed == NO_COUNTER {
         return Err(without_counter(matches!(event.select, Select::Fixed(_)), settings));
@@ -71,7 +82,14 @@ pub(super) fn requirements(
         filter: source.filter,
         group: source.group,
         alone: source.alone,
+        pair,
     })
+}
+
+/// The counters of even number in a set whose successors are among `all`.
+fn first_of_pairs(counters: CounterSet, all: CounterSet) -> CounterSet {
+    const EVEN: CounterSet = 0x5555_5555;
+    counters & all >> 1 & EVEN
 }
 
 fn event(constraints: &Constraints<'_>, source: &Source) -> Result<Event, ErrorCode> {

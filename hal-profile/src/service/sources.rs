@@ -168,7 +168,8 @@ fn placement(slot: &CounterConfig) -> Placement {
         CountedBy::Counter => Placement {
             slice: slot.slice,
             counter: u16::from(slot.counter.index())
-                + if slot.counter.is_fixed() { Placement::FIXED } else { 0 },
+                + if slot.counter.is_fixed() { Placement::FIXED } else { 0 }
+                + if slot.pair { Placement::PAIR } else { 0 },
             error: 0,
         },
         CountedBy::Timer => Placement { slice: 0, counter: Placement::TIMER, error: 0 },

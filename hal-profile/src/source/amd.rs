@@ -21,8 +21,20 @@ static OWN: &[(AmdGeneration, &[Row])] = generated!("amd_own");
 /// Events").
 pub const MERGE: u16 = 0xFFF;
 
+/// The event that can add more to a counter in a cycle than the 15 that one counter takes, and so
+/// takes a counter of even number and, with [`MERGE`], the next: retired SSE/AVX FLOPs.
+const LARGE_INCREMENT: u16 = 0x003;
+
 /// The first family without northbridge events among the core's, and with [`MERGE`].
 const ZEN: u16 = 0x17;
+
+/// Whether an event takes two counters on this family. Without its partner the count is too small
+/// and looks right.
+///
+/// Source: PPR for AMD Family 17h, "Large Increment per Cycle Events"; Linux 5738891229a2.
+pub const fn takes_pair(family: u16, event: u16) -> bool {
+    family >= ZEN && event == LARGE_INCREMENT
+}
 
 /// Whether selects of this family reach the northbridge's events too: 0Fh to 16h. From 17h on these
 /// have registers of their own (BKDG and PPR of the families).

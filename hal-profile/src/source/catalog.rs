@@ -234,6 +234,13 @@ fn event_constraint(capabilities: &Capabilities, select: u64) -> CounterSet {
     }
 }
 
+/// Whether a select is of an event that takes a counter of even number and, with Merge, the next.
+pub fn takes_pair(capabilities: &Capabilities, select: &Select) -> bool {
+    capabilities.interface() == ProfileInterface::Amd64
+        && matches!(*select, Select::EventSelect(select)
+            if amd::takes_pair(capabilities.identity.family, amd_event(select)))
+}
+
 /// AMD's event code: bits 7:0, and 35:32 as 11:8.
 const fn amd_event(select: u64) -> u16 {
     (select & 0xFF | select >> 24 & 0xF00) as u16

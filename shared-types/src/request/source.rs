@@ -104,7 +104,7 @@ pub struct Placement {
     /// The slice in which it runs, or [`Self::EVERY_SLICE`]; 0 if all run at once.
     pub slice: u16,
     /// Its counter: the index of a general counter, [`Self::FIXED`] plus the index of a fixed one,
-    /// or [`Self::TIMER`].
+    /// or [`Self::TIMER`]; with [`Self::PAIR`] if it takes two.
     pub counter: u16,
     /// [`crate::ErrorCode`] if this CPU type cannot count it, otherwise 0.
     pub error: u32,
@@ -113,10 +113,17 @@ pub struct Placement {
 impl Placement {
     /// Fixed-function counters are numbered from here.
     pub const FIXED: u16 = 0x100;
+    /// Added to a general counter: the source takes the next one too.
+    pub const PAIR: u16 = 0x200;
     /// It has a fixed counter to itself and runs in every slice.
     pub const EVERY_SLICE: u16 = 0xFFFF;
     /// ProfileTime takes no counter.
     pub const TIMER: u16 = 0xFFFF;
+
+    /// Whether it takes two counters.
+    pub const fn is_pair(&self) -> bool {
+        self.counter != Self::TIMER && self.counter & Self::PAIR != 0
+    }
 }
 
 const _: () = {

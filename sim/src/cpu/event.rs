@@ -164,6 +164,9 @@ impl Counts {
 /// every cycle.
 pub const BURST: u64 = 4;
 
+/// The same of an event that can be added many times in one cycle: AMD's retired FLOPs, up to 64.
+pub const LARGE_BURST: u64 = 64;
+
 /// What the input of one counter counts: which kind of event, in which modes, with which
 /// comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +194,9 @@ pub enum Compare {
     Edge(u64),
     /// No comparison: one per this many events, like a slower clock.
     Every(u64),
+    /// No comparison, of an event that comes [`LARGE_BURST`] times in a cycle: no more of them than
+    /// this in each.
+    AtMost(u64),
 }
 
 impl Compare {
@@ -216,6 +222,7 @@ impl Feed {
             Compare::Off => happened,
             Compare::Edge(_) if self.event.is_clock() => 0,
             Compare::Every(n) => happened / n.max(1),
+            Compare::AtMost(n) => happened / LARGE_BURST * n + (happened % LARGE_BURST).min(n),
             Compare::AtLeast(n) | Compare::Edge(n) => self.busy_cycles(happened, n),
             Compare::Below(n) => {
                 let cycles = self.in_modes(counts, self.clock());
@@ -230,6 +237,10 @@ impl Feed {
         let n = match self.compare {
             Compare::Off => return Some(amount),
             Compare::Every(n) => return amount.checked_mul(n.max(1)),
+            Compare::AtMost(n) => {
+                let (cycles, rest) = ((amount - 1) / n.max(1), (amount - 1) % n.max(1) + 1);
+                return cycles.checked_mul(LARGE_BURST)?.checked_add(rest);
+            }
             Compare::Below(_) => return None,
             Compare::Edge(_) if self.event.is_clock() => return None,
             Compare::AtLeast(n) | Compare::Edge(n) => n.max(1),

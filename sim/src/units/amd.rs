@@ -1,4 +1,10 @@
-//! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4.
+//! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4, and the
+//! event that takes two counters from family 17h on.
+//!
+//! Of such a pair the documents say how it is set up (PPR for AMD Family 17h, "Large Increment per
+//! Cycle Events"; Linux 5738891229a2), not what else happens. The model takes what shows a mistake
+//! best: Merge that is enabled after the select of the counter before it has no effect, and an
+//! overflow is a carry into an upper half that is even.
 //!
 //! Not modelled: northbridge, L2 and L3 counters.
 
@@ -26,6 +32,25 @@ const PERF_CNTR_GLOBAL_STATUS: u32 = 0xC000_0300;
 const PERF_CNTR_GLOBAL_CTL: u32 = 0xC000_0301;
 const PERF_CNTR_GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
 const PERF_CNTR_GLOBAL_STATUS_SET: u32 = 0xC000_0303;
+
+/// The first family in which [`LARGE_INCREMENT`] takes two counters.
+const ZEN: u32 = 0x17;
+/// The event of which a cycle can have more than [`MOST_IN_A_CYCLE`]: retired SSE/AVX FLOPs.
+const LARGE_INCREMENT: u16 = 0x003;
+/// What one counter takes in a cycle.
+const MOST_IN_A_CYCLE: u64 = 15;
+/// The event that makes a counter the upper half of the one before it.
+const MERGE: u16 = 0xFFF;
+/// The width of that upper half.
+const UPPER: u64 = 0xFFFF;
+/// The core counters that RDPMC reaches; from index 6 on are those of the northbridge, from 10 on
+/// those of the L3 or L2 cache (APM vol. 3, RDPMC).
+const RDPMC_CORE_COUNTERS: u32 = 6;
+const RDPMC_L3: u32 = 10;
+/// Where the registers of those are (CPUID 0x80000001, ECX[24] PerfCtrExtNB, ECX[28]
+/// PerfCtrExtLLC).
+const NORTHBRIDGE_COUNTERS: u32 = 1 << 24;
+const L3_COUNTERS: u32 = 1 << 28;
 
 /// DebugCtl; modelled where its bit 12 can freeze (CPUID 0x80000022, EAX[2] LbrAndPmcFreeze).
 const DEBUG_CTL: u32 = 0x1D9;
@@ -57,6 +82,9 @@ enum Register {
 /// The unit of one logical processor.
 #[derive(Clone, Debug)]
 pub(crate) struct Amd {
+    family: u32,
+    /// ECX of leaf 0x80000001.
+    features: u32,
     generation: Option<Generation>,
     select_bits: u64,
     extended: bool,
@@ -67,6 +95,8 @@ pub(crate) struct Amd {
     conditions: u64,
     selects: Vec<EventSelect>,
     counters: Vec<Counter>,
+    /// Whether the next counter is the upper half of each.
+    merged: Vec<bool>,
     control: u64,
     status: u64,
     debug_ctl: u64,
@@ -82,10 +112,13 @@ impl Amd {
         if family < 6 {
             return None;
         }
-        let extended = leaves.get(0x8000_0001, 0).ecx >> 23 & 1 == 1;
+        let features = leaves.get(0x8000_0001, 0).ecx;
+        let extended = features >> 23 & 1 == 1;
         let perf_mon_v2 = extended && leaves.get(0x8000_0022, 0).eax & 1 == 1;
         let counters = counters(leaves, extended, perf_mon_v2);
         let mut unit = Self {
+            family,
+            features,
             generation: Generation::of(family, model),
             select_bits: if family < 0x10 { SELECT_BITS } else { SELECT_BITS_10H },
             extended,
@@ -94,6 +127,7 @@ impl Amd {
             conditions: if leaves.has_hypervisor() { 0 } else { FROZEN },
             selects: vec![EventSelect::new(); counters],
             counters: vec![Counter::new(WIDTH); counters],
+            merged: vec![false; counters],
             control: 0,
             status: 0,
             debug_ctl: 0,
@@ -136,7 +170,7 @@ impl Amd {
     fn read(&self, register: Register) -> u64 {
         match register {
             Register::Select(i) => self.selects[i].into_bits(),
-            Register::Counter(i) => self.counters[i].value(),
+            Register::Counter(i) => self.value(i),
             Register::Status => self.status,
             Register::Control => self.control,
             Register::StatusClear | Register::StatusSet => 0,
@@ -150,7 +184,7 @@ impl Amd {
             return false;
         }
         match register {
-            Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
+            Register::Select(i) => self.select(i, EventSelect::from_bits(value)),
             Register::Counter(i) => self.counters[i].set(value),
             // Read-only: a write is ignored (PPR 55901, PerfCntrGlobalStatus).
             Register::Status => {}
@@ -160,6 +194,38 @@ impl Amd {
             Register::DebugCtl => self.debug_ctl = value,
         }
         true
+    }
+
+    fn select(&mut self, i: usize, select: EventSelect) {
+        self.selects[i] = select;
+        self.merged[i] = i.is_multiple_of(2)
+            && self.is_large(select)
+            && self.selects.get(i + 1).is_some_and(|next| is_merge(*next));
+        if i % 2 == 1 && !is_merge(select) {
+            self.merged[i - 1] = false;
+        }
+    }
+
+    fn is_large(&self, select: EventSelect) -> bool {
+        self.family >= ZEN && event_code(select) == LARGE_INCREMENT
+    }
+
+    /// A counter's value, and above it that of its upper half.
+    fn value(&self, i: usize) -> u64 {
+        let upper = if self.merged[i] { self.counters[i + 1].value() & UPPER } else { 0 };
+        upper << WIDTH | self.counters[i].value()
+    }
+
+    /// Counts what has happened up to `now` on one counter; returns whether it has overflowed.
+    fn advance(&mut self, i: usize, now: &Counts) -> bool {
+        let carried = self.counters[i].advance(now);
+        if !self.merged[i] {
+            return carried > 0;
+        }
+        let upper = &mut self.counters[i + 1];
+        let before = upper.value() & UPPER;
+        upper.set(before.wrapping_add(carried) & UPPER);
+        carried > 1 || carried == 1 && before.is_multiple_of(2)
     }
 
     fn accepts(&self, register: Register, value: u64) -> bool {
@@ -195,10 +261,15 @@ impl Amd {
         if !(select.en() && globally_on && counts_here(select)) {
             return None;
         }
-        if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
-            return Some(Feed { compare: Compare::Off, ..select.feed(event) });
+        let event = event_code(select);
+        if self.family >= ZEN && event == MERGE {
+            return None;
         }
-        let event = u16::from(select.event()) | (select.high() as u16 & 0xF) << 8;
+        if let Some(named) = Code::of_select(&self.named, select.into_bits()) {
+            let capped = self.is_large(select) && !self.merged[i];
+            let compare = if capped { Compare::AtMost(MOST_IN_A_CYCLE) } else { Compare::Off };
+            return Some(Feed { compare, ..select.feed(named) });
+        }
         let generation = self.generation?;
         let row = events::find(generation, event, select.unit_mask())?;
         let counts_it = events::counters(generation, event) >> i & 1 == 1;
@@ -222,14 +293,22 @@ impl Unit for Amd {
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
-        let i = self.index(counter).ok_or(Fault::ReadPmc { counter })?;
-        Ok(self.counters[i].value())
+        // What the others count is not modelled.
+        let other = match counter {
+            RDPMC_L3.. => L3_COUNTERS,
+            RDPMC_CORE_COUNTERS.. => NORTHBRIDGE_COUNTERS,
+            _ => {
+                let i = self.index(counter).ok_or(Fault::ReadPmc { counter })?;
+                return Ok(self.value(i));
+            }
+        };
+        if self.features & other == 0 { Err(Fault::ReadPmc { counter }) } else { Ok(0) }
     }
 
     fn count(&mut self, thread: usize, now: &Counts) -> u8 {
         let mut pmi = false;
-        for (i, counter) in self.counters.iter_mut().enumerate() {
-            if counter.advance(now) > 0 {
+        for i in 0..self.counters.len() {
+            if self.advance(i, now) {
                 self.status |= 1 << i;
                 pmi |= self.selects[i].int();
             }
@@ -292,6 +371,7 @@ impl Unit for Amd {
     fn reset(&mut self) {
         self.counters.iter_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
+        self.merged.fill(false);
         self.control = if self.perf_mon_v2 { self.all_counters() } else { 0 };
         self.status = 0;
         self.debug_ctl = 0;
@@ -299,6 +379,15 @@ impl Unit for Amd {
             branches.reset();
         }
     }
+}
+
+/// The 12 bits of the event (APM vol. 2, "Performance Event-Select MSRs").
+fn event_code(select: EventSelect) -> u16 {
+    u16::from(select.event()) | (select.high() as u16 & 0xF) << 8
+}
+
+fn is_merge(select: EventSelect) -> bool {
+    select.en() && event_code(select) == MERGE
 }
 
 /// How many core counters there are: at most 15, the largest number EBX[3:0] can hold.

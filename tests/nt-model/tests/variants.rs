@@ -17,6 +17,7 @@ use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
+use sim::cpu::event::{Code, Event};
 use sim::load::workload::{self, Workload};
 use sim::machine::Model;
 use sim::machines;
@@ -42,6 +43,10 @@ const BRANCHES: &str = "instructions=3000000,cycles=5000000,branches=700000,bran
 const PROCESSORS: usize = 2;
 /// Instructions, and branches: no scenario uses more counters than every model has.
 const SOURCES: [u32; 2] = [2, 6];
+/// What a workload calls AMD's retired FLOPs, and their select.
+const FLOPS: (&str, u64) = ("flops", 0xFF03);
+const FLOPS_WORK: &str =
+    "instructions=3000000,cycles=5000000,branches=70000,flops=3000000,skid=300,processors=all";
 /// The first fixed counter (Intel).
 const FIXED_INSTRUCTIONS: u32 = 0x8000_0100;
 /// LVTPC's offset in the local APIC's page, and its mask bit.
@@ -71,11 +76,13 @@ struct Variant {
     edit: Vec<Edit>,
 }
 
-/// A change of the builder; what stands instead is not read here.
+/// A change of the builder: of a text, or of the line after `// mistake: MARK`. What stands instead
+/// is not read here.
 #[derive(Deserialize)]
 struct Edit {
     file: String,
-    text: String,
+    text: Option<String>,
+    mark: Option<String>,
 }
 
 impl Variant {
@@ -187,6 +194,20 @@ fn recording(branches: u16, branch_filter: u16, privileged: bool) -> Vec<Step> {
     steps
 }
 
+/// A running session that samples an event that takes two counters, and instructions.
+fn sampling_flops() -> Vec<Step> {
+    let session = session_number(1);
+    let mut steps = configured(1, session, SAMPLE, SOURCES);
+    steps.pop();
+    let specs = [Spec::of_raw(FLOPS.1), requests::spec(SOURCES[0])];
+    let configure = requests::configure(session, SAMPLE, &specs);
+    steps.push(ask(1, session::CONFIGURE, configure));
+    steps.push(about(1, session::START, session));
+    steps.push(Step::Do(Action::Begin));
+    steps.push(advance());
+    steps
+}
+
 /// The number of the session in slot 0, used for the first, second... time.
 fn session_number(uses: u32) -> u32 {
     uses << 8 | 1
@@ -210,6 +231,7 @@ fn steps(scenario: &str) -> Vec<Step> {
     let first = session_number(1);
     let mut steps = match scenario {
         "sampling" | "masked-before" => running(1, first, SAMPLE, SOURCES),
+        "flops" => sampling_flops(),
         "branches" | "branches-sleep" => recording(8, Configure::TO_USER, true),
         "branches-kernel" => recording(8, Configure::TO_KERNEL, true),
         "branches-hidden" => recording(8, 0, false),
@@ -361,9 +383,15 @@ fn compare(
     scenario: &str,
     seed: u64,
 ) -> Result<Option<String>, Violation> {
-    let branches = scenario.starts_with("branches");
-    let work = if branches { BRANCHES } else { WORK };
-    let work = workload::parse(work).expect("a workload");
+    let work = match scenario {
+        "flops" => FLOPS_WORK,
+        _ if scenario.starts_with("branches") => BRANCHES,
+        _ => WORK,
+    };
+    let (name, select) = FLOPS;
+    let code = Code { event: Event::Named(0), select: Some(select), fixed: None, core: None };
+    let known = |key: &str| (key == name).then(|| workload::Known::Codes(vec![code]));
+    let work = workload::parse_with(work, &known).expect("a workload");
     let mut device = device(file, leaves, seed);
     assert_eq!(device.start()?, 0);
     if scenario == "masked-before" {
@@ -470,11 +498,14 @@ fn rows_are_of_rules_and_of_texts_that_there_are() {
         assert!(known || variant.caught == DIFFERENTIAL, "{}", variant.name);
         assert!(variant.all_seeds().next().is_some(), "{}", variant.name);
         assert!(names.insert(variant.name.clone()), "{}", variant.name);
-        for Edit { file, text } in &variant.edit {
+        for Edit { file, text, mark } in &variant.edit {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
             let source = std::fs::read_to_string(path).expect("a source");
-            let stands = source.matches(text.as_str()).count();
-            assert_eq!(stands, 1, "{}: {text:?} in {file}", variant.name);
+            let mark = mark.as_ref().map(|mark| format!("// mistake: {mark}\n"));
+            let anchors: Vec<&String> = text.iter().chain(&mark).collect();
+            let [anchor] = anchors[..] else { panic!("{}: one of text and mark", variant.name) };
+            let stands = source.matches(anchor.as_str()).count();
+            assert_eq!(stands, 1, "{}: {anchor:?} in {file}", variant.name);
         }
     }
     assert!(names.len() >= 15);

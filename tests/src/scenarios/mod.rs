@@ -19,6 +19,7 @@ macro_rules! scenarios {
 }
 
 mod added;
+mod amd_counters;
 mod branches;
 mod costs;
 mod events;
@@ -44,6 +45,7 @@ mod threads;
 pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
     let files = [
         ("added", added::all::<B>()),
+        ("amd_counters", amd_counters::all::<B>()),
         ("branches", branches::all::<B>()),
         ("costs", costs::all::<B>()),
         ("events", events::all::<B>()),

@@ -41,12 +41,41 @@ struct Variant {
     edit: Vec<Edit>,
 }
 
-/// A text that occurs once in its file, and its replacement.
+/// A text that occurs once in its file, or the line after a comment `// mistake: MARK`, and its
+/// replacement.
 #[derive(Deserialize)]
 struct Edit {
     file: PathBuf,
-    text: String,
+    #[serde(flatten)]
+    at: Anchor,
     instead: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Anchor {
+    Mark(String),
+    Text(String),
+}
+
+impl Anchor {
+    /// The source with the replacement; there must be one place for it.
+    fn replace(&self, source: &str, instead: &str) -> Result<String> {
+        let text = match self {
+            Self::Text(text) => text.as_str(),
+            Self::Mark(mark) => marked(source, mark)
+                .with_context(|| format!("no line `// mistake: {mark}` with one after it"))?,
+        };
+        files::replace(source, text, 1, instead)
+    }
+}
+
+/// From a mark's comment to the end of the line after it.
+fn marked<'a>(source: &'a str, mark: &str) -> Option<&'a str> {
+    let begin = source.find(&format!("// mistake: {mark}\n"))?;
+    let from_mark = source.get(begin..)?;
+    let end = from_mark.match_indices('\n').nth(1).map_or(from_mark.len(), |(at, _)| at);
+    from_mark.get(..end)
 }
 
 /// The driver without a mistake, built like the others.
@@ -155,7 +184,7 @@ impl Variant {
     /// The files that the variant changes, with their changed contents.
     fn sources(&self, repository: &Path) -> Result<Vec<(PathBuf, String)>> {
         let mut sources: BTreeMap<PathBuf, String> = BTreeMap::new();
-        for Edit { file, text, instead } in &self.edit {
+        for Edit { file, at, instead } in &self.edit {
             ensure!(
                 CHANGEABLE.iter().any(|package| file.starts_with(package)),
                 "{} is in none of {CHANGEABLE:?}",
@@ -166,7 +195,8 @@ impl Variant {
                 None => fs::read_to_string(repository.join(file))
                     .with_context(|| format!("read {}", file.display()))?,
             };
-            let source = files::replace(&source, text, 1, instead)
+            let source = at
+                .replace(&source, instead)
                 .with_context(|| format!("{}: write the row of {TABLE} anew", file.display()))?;
             sources.insert(file.clone(), source);
         }
@@ -190,8 +220,19 @@ mod tests {
     use super::*;
 
     fn variant(file: &str, text: &str) -> Variant {
-        let edit = Edit { file: file.into(), text: text.to_owned(), instead: "let".to_owned() };
+        let at = Anchor::Text(text.to_owned());
+        let edit = Edit { file: file.into(), at, instead: "let".to_owned() };
         Variant { name: "a variant".to_owned(), edit: vec![edit] }
+    }
+
+    #[test]
+    fn a_mark_is_of_the_line_after_it() {
+        let source = "a;\n    // mistake: one\n    b;\nc;\n";
+        let replaced = |mark: &str| Anchor::Mark(mark.to_owned()).replace(source, "x;").ok();
+        assert_eq!(replaced("one").as_deref(), Some("a;\n    x;\nc;\n"));
+        assert_eq!(replaced("on"), None);
+        let edit: Edit = toml::from_str("file = 'f'\nmark = 'one'\ninstead = ''").unwrap();
+        assert!(matches!(edit.at, Anchor::Mark(mark) if mark == "one"));
     }
 
     #[test]

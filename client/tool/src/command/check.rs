@@ -29,6 +29,9 @@ pub(crate) struct CheckResult {
     warnings: Vec<String>,
 }
 
+/// The refusals of a list that does not fit.
+const UNFIT: [ErrorCode; 2] = [ErrorCode::DoesNotFit, ErrorCode::NeedsPair];
+
 /// A constraint on a source, or an erratum.
 #[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
 struct Note {
@@ -42,6 +45,8 @@ struct Assignment {
     processor: u32,
     /// The index among counters of its kind; null for the timer, and if there is none.
     counter: Option<u16>,
+    /// It takes the next counter too.
+    pair: bool,
     kind: &'static str,
     /// The slice of time in which it runs; null if it runs in every slice.
     slice: Option<u16>,
@@ -89,7 +94,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
     let planned = ctx.connection.plan(&event_set.setup());
     let (mut result, status) = match planned.map_err(|error| event_set.explain(error)) {
         Ok(fit) => (of_fit(&event_set, &fit), 0),
-        Err(error) if error.code() == ErrorCode::DoesNotFit.code() => {
+        Err(error) if UNFIT.map(ErrorCode::code).contains(&error.code()) => {
             let result = CheckResult {
                 reason: Some(error.code()),
                 explanation: format!("{error}. {}", error.hint()),
@@ -184,6 +189,7 @@ fn row(source: &str, processor: u32, placement: Placement) -> Assignment {
     let (kind, counter) = match placement.counter {
         _ if error.is_some() => ("none", None),
         Placement::TIMER => ("timer", None),
+        general if placement.is_pair() => ("general", Some(general - Placement::PAIR)),
         fixed if fixed >= Placement::FIXED => ("fixed", Some(fixed - Placement::FIXED)),
         general => ("general", Some(general)),
     };
@@ -191,6 +197,7 @@ fn row(source: &str, processor: u32, placement: Placement) -> Assignment {
         source: source.to_owned(),
         processor,
         counter,
+        pair: placement.is_pair(),
         kind,
         slice: (placement.slice != Placement::EVERY_SLICE).then_some(placement.slice),
         error,
@@ -202,6 +209,9 @@ impl Record for Assignment {
         Field::new(Column::name("source"), |row| row.source.clone()),
         Field::new(Column::word("counter"), |row| match (row.error, row.counter) {
             (Some(error), _) => error.to_owned(),
+            (None, Some(counter)) if row.pair => {
+                format!("{} {counter} and {}", row.kind, counter + 1)
+            }
             (None, Some(counter)) => format!("{} {counter}", row.kind),
             (None, None) => row.kind.to_owned(),
         }),

@@ -21,6 +21,9 @@ pub const GLOBAL_STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
 pub const GLOBAL_CTL: u32 = 0xC000_0301;
 /// PerfCntrGlobalStatusClr (PerfMonV2).
 pub const GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
+/// Event FFFh, Merge, enabled in no mode: the counter takes the upper bits of the one before it (PPR
+/// for AMD Family 17h, "Large Increment per Cycle Events").
+pub const MERGE_SELECT: u64 = 0xF_0000_00FF;
 /// Width of every core counter.
 pub const COUNTER_WIDTH: u8 = 48;
 /// Number of core counters that RDPMC reaches; the following indexes belong to the northbridge.
