@@ -71,7 +71,7 @@ fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
     let of = |set: CounterSet, side| {
         let usable = set & source.counters & capabilities.counters;
         let pairs = move |index: &u32| {
-            !source.pair || index % 2 == 0 && capabilities.counters >> (index + 1) & 1 == 1
+            !source.pair || index.is_multiple_of(2) && capabilities.counters >> (index + 1) & 1 == 1
         };
         (0..32)
             .filter(move |index| usable >> index & 1 == 1)

@@ -1,6 +1,8 @@
 //! Everything that can be named on one machine: the sources of its tables, the vendor's events for
 //! each kind of core, and the names that Linux perf and Windows use for them.
 
+mod constraints;
+
 use crate::Source;
 use crate::events::{self, Alias, Event, Microarchitecture, OFFCORE_RSP_0};
 use crate::selection::{
@@ -8,6 +10,7 @@ use crate::selection::{
     raw_select,
 };
 use crate::{Connection, Error, Result, Transport};
+use constraints::Constraint;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::{ProfileInterface, ProfileSource};
@@ -20,6 +23,9 @@ use std::sync::Arc;
 
 /// The hint for an event of the user's own list that cannot be counted.
 pub const OF_YOUR_LIST: &str = "Your list of events says what it needs.";
+/// The hint for a raw select that cannot be counted.
+const RAW_AS_NAMED: &str =
+    "A raw select needs what the vendor's event of the same code and unit mask needs.";
 /// The hint for any other event that cannot be counted.
 pub const OF_VENDORS_LIST: &str = "The vendor's list of events says what it needs.";
 
@@ -53,9 +59,17 @@ const GATES: [(u64, &str); 2] = [
 const SLOTS: u64 = 0x01A4;
 /// The name that selects every supported source.
 const ALL: &str = "all";
-/// Extra MSRs that events take a value from, and what they hold.
-const MSRS: [(u32, &str); 3] =
-    [(OFFCORE_RSP_0, "off-core response"), (0x3F6, "load latency"), (0x3F7, "front-end retired")];
+/// Extra MSRs that events take a value from, and what they hold (SDM vol. 4; Linux 4e955c08).
+const MSRS: [(u32, &str); 8] = [
+    (OFFCORE_RSP_0, "off-core response"),
+    (0x1A7, "off-core response"),
+    (0x3E0, "off-module response"),
+    (0x3E1, "off-module response"),
+    (0x3E2, "off-module response"),
+    (0x3E3, "off-module response"),
+    (0x3F6, "load latency"),
+    (0x3F7, "front-end retired"),
+];
 /// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.8;
 
@@ -91,7 +105,7 @@ pub struct EventMatch<'a> {
     /// The event, as the first CPU type that has it defines it.
     pub event: &'a Event,
     /// For each CPU type that has it: its event there, and how it is counted, or why it cannot be.
-    pub encodings: Vec<(&'a CpuType, &'a Event, std::result::Result<Encoding, String>)>,
+    pub encodings: Vec<(&'a CpuType, &'a Event, std::result::Result<Encoding, NotEncoded>)>,
 }
 
 impl EventMatch<'_> {
@@ -102,6 +116,23 @@ impl EventMatch<'_> {
             cpu_type.processor.cpu_type == processor.cpu_type && encoding.is_ok()
         })
     }
+}
+
+/// Why a CPU type does not count an event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotEncoded {
+    /// It takes a value from an MSR that halprof does not program.
+    #[error("it needs MSR {0:#X}{contents}, which halprof does not program", contents = contents(*.0))]
+    NeedsMsr(u32),
+    /// Anything else, in words.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What an extra MSR holds, in brackets.
+fn contents(msr: u32) -> String {
+    let known = MSRS.iter().find(|(number, _)| *number == msr);
+    known.map_or_else(String::new, |(_, contents)| format!(" ({contents})"))
 }
 
 /// How a CPU type counts an event.
@@ -311,12 +342,13 @@ impl Catalog {
             EventRef::Named(name) => self.resolve_name(item, name),
             EventRef::Raw(select) => {
                 let (select, filter) = self.raw(item, *select)?;
-                Ok(self.spec_of_select(item, select, &item.text, filter))
+                self.spec_of_select(item, select, &item.text, filter)
             }
             EventRef::Changed { name, changed, select } => {
                 let mut event = self.event(name).ok_or_else(|| self.unknown(name))?;
-                for (_, _, encoding) in &mut event.encodings {
-                    *encoding = encoding.clone().and_then(|one| one.with(*changed, *select));
+                for (cpu_type, _, encoding) in &mut event.encodings {
+                    let with = encoding.clone().and_then(|one| one.with(*changed, *select));
+                    *encoding = with.and_then(|one| cpu_type.constrained(one));
                 }
                 self.spec_of_event(item, &event, &item.text)
             }
@@ -332,7 +364,7 @@ impl Catalog {
         }
         let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
         match raw_select(alias.target) {
-            Some(select) => Ok(self.spec_of_select(item, select?, alias.name, item.filter)),
+            Some(select) => self.spec_of_select(item, select?, alias.name, item.filter),
             None => self.resolve_name(item, alias.target),
         }
     }
@@ -342,58 +374,104 @@ impl Catalog {
         event_spec(item, vec![spec], source.name)
     }
 
+    /// A select means the event of its code and unit mask, on each CPU type with the constraints that
+    /// its table has for that.
     fn spec_of_select(
         &self,
         item: &Item,
         select: u64,
         name: &str,
         filter: Option<u16>,
-    ) -> EventSpec {
+    ) -> Result<EventSpec> {
         let spec = self.spec(item, filter);
-        let (source, counters) = (ProfileSource::RAW.0, Spec::ANY_COUNTER);
-        event_spec(item, vec![Spec { source, raw: select, counters, ..spec }], name)
+        let any = Encoding::Select { select, counters: Spec::ANY_COUNTER };
+        let measured = |cpu_type: &&CpuType| {
+            let bit = type_bit(&cpu_type.processor);
+            self.measured & bit != 0 && (spec.cpu_types == 0 || spec.cpu_types & bit != 0)
+        };
+        let encodings = self.cpu_types.iter().filter(measured);
+        let encodings: Vec<_> = encodings.map(|one| (one, one.constrained(any))).collect();
+        let counted = encodings
+            .iter()
+            .filter_map(|(cpu_type, encoding)| Some((*cpu_type, encoding.clone().ok()?)));
+        let mut specs = self.specs_of(spec, counted);
+        if specs.is_empty() {
+            if let Some(why) = encodings.into_iter().find_map(|(_, encoding)| encoding.err()) {
+                return Err(not_counted(name, why, RAW_AS_NAMED));
+            }
+            // No CPU type has counters: the driver says why.
+            let (source, counters) = (ProfileSource::RAW.0, Spec::ANY_COUNTER);
+            specs.push(Spec { source, raw: select, counters, ..spec });
+        }
+        Ok(event_spec(item, specs, name))
+    }
+
+    /// The codes of these events that no table of a CPU type has on which they are counted: which
+    /// counters can count them is not known.
+    pub fn unknown_constraints<'a>(&self, events: &'a [EventSpec]) -> Vec<&'a str> {
+        let is_unknown = |event: &&EventSpec| {
+            let mut raw = event.specs.iter().filter(|spec| spec.source == ProfileSource::RAW.0);
+            raw.any(|spec| {
+                let here = |one: &&CpuType| {
+                    spec.cpu_types == 0 || spec.cpu_types & type_bit(&one.processor) != 0
+                };
+                let mut cpu_types = self.cpu_types.iter().filter(here);
+                cpu_types.any(|one| {
+                    one.limits_counters() && constraints::of_select(one, spec.raw).is_none()
+                })
+            })
+        };
+        events.iter().filter(is_unknown).map(|event| event.label.as_str()).collect()
     }
 
     /// With a specification for each encoding: CPU types may count an event in different ways.
     fn spec_of_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<EventSpec> {
         let spec = self.spec(item, item.filter);
-        let mut encodings: Vec<(Encoding, u16)> = Vec::new();
-        let mut why = "no such processor has it";
-        for (cpu_type, _, encoding) in &event.encodings {
-            let bit = type_bit(&cpu_type.processor);
-            if spec.cpu_types != 0 && spec.cpu_types & bit == 0 {
-                continue;
-            }
-            match encoding {
-                Err(reason) => why = reason,
-                Ok(encoding) => match encodings.iter_mut().find(|(other, _)| other == encoding) {
-                    Some((_, cpu_types)) => *cpu_types |= bit,
-                    None => encodings.push((*encoding, bit)),
-                },
-            }
-        }
-        if encodings.is_empty() {
+        let named = event.encodings.iter().filter(|(cpu_type, ..)| {
+            spec.cpu_types == 0 || spec.cpu_types & type_bit(&cpu_type.processor) != 0
+        });
+        let counted = named
+            .clone()
+            .filter_map(|(cpu_type, _, encoding)| Some((*cpu_type, encoding.clone().ok()?)));
+        let flags = if event.event.alone { Spec::ALONE } else { 0 };
+        let specs = self.specs_of(Spec { flags, ..spec }, counted);
+        if specs.is_empty() {
             let is_listed = event.encodings.iter().any(|(cpu_type, event, _)| {
                 cpu_type.listed.iter().any(|listed| std::ptr::eq(listed, *event))
             });
-            return Err(Error::unavailable(
-                format!("{} cannot be counted on this machine: {why}", event.event.name),
-                if is_listed { OF_YOUR_LIST } else { OF_VENDORS_LIST },
-            ));
+            let why = named.rev().find_map(|(_, _, encoding)| encoding.clone().err());
+            let why = why.unwrap_or(NotEncoded::Other("no such processor has it".to_owned()));
+            let hint = if is_listed { OF_YOUR_LIST } else { OF_VENDORS_LIST };
+            return Err(not_counted(&event.event.name, why, hint));
         }
-        let flags = if event.event.alone { Spec::ALONE } else { 0 };
-        let mut specs = Vec::new();
-        for (encoding, cpu_types) in encodings {
+        Ok(event_spec(item, specs, label))
+    }
+
+    /// One spec for each way in which CPU types count an event.
+    fn specs_of<'a>(
+        &self,
+        spec: Spec,
+        encodings: impl Iterator<Item = (&'a CpuType, Encoding)>,
+    ) -> Vec<Spec> {
+        let mut ways: Vec<(Encoding, u16)> = Vec::new();
+        for (cpu_type, encoding) in encodings {
+            let bit = type_bit(&cpu_type.processor);
+            match ways.iter_mut().find(|(other, _)| *other == encoding) {
+                Some((_, cpu_types)) => *cpu_types |= bit,
+                None => ways.push((encoding, bit)),
+            }
+        }
+        let specs = ways.into_iter().map(|(encoding, cpu_types)| {
             let all = cpu_types.count_ones() as usize == self.all_types;
-            let spec = Spec { flags, cpu_types: if all { 0 } else { cpu_types }, ..spec };
-            specs.push(match encoding {
+            let spec = Spec { cpu_types: if all { 0 } else { cpu_types }, ..spec };
+            match encoding {
                 Encoding::Select { select, counters } => {
                     Spec { source: ProfileSource::RAW.0, raw: select, counters, ..spec }
                 }
                 Encoding::Fixed(index) => Spec { source: FIRST_FIXED + u32::from(index), ..spec },
-            });
-        }
-        Ok(event_spec(item, specs, label))
+            }
+        });
+        specs.collect()
     }
 
     /// What an item says of any source: its group, its filter, its period and its type of core.
@@ -509,19 +587,30 @@ impl Catalog {
     }
 }
 
+/// The error for an event that no measured processor counts.
+fn not_counted(name: &str, why: NotEncoded, hint: &str) -> Error {
+    match why {
+        NotEncoded::NeedsMsr(_) => Error::NeedsMsr { name: name.to_owned(), why },
+        NotEncoded::Other(why) => {
+            Error::unavailable(format!("{name} cannot be counted on this machine: {why}"), hint)
+        }
+    }
+}
+
 fn is_amd(table: &str) -> bool {
     table.starts_with("amd")
 }
 
 impl Encoding {
     /// The same with the bits `changed` of the select replaced by `fields`.
-    fn with(self, changed: u64, fields: u64) -> std::result::Result<Self, String> {
+    fn with(self, changed: u64, fields: u64) -> std::result::Result<Self, NotEncoded> {
         match self {
             Self::Select { select, counters } => {
                 Ok(Self::Select { select: select & !changed | fields, counters })
             }
             Self::Fixed(index) => {
-                Err(format!("fixed counter {index} counts it, which has no fields"))
+                let why = format!("fixed counter {index} counts it, which has no fields");
+                Err(NotEncoded::Other(why))
             }
         }
     }
@@ -546,15 +635,11 @@ impl CpuType {
     }
 
     /// How it counts an event, or why it does not.
-    pub fn encode(&self, event: &Event) -> std::result::Result<Encoding, String> {
+    pub fn encode(&self, event: &Event) -> std::result::Result<Encoding, NotEncoded> {
         if let Some(msr) = event.msr {
-            let contents = MSRS.iter().find(|(number, _)| *number == msr);
-            let contents = contents.map(|(_, contents)| format!(" ({contents})"));
-            return Err(format!(
-                "it needs MSR {msr:#X}{}, which halprof does not program",
-                contents.unwrap_or_default()
-            ));
+            return Err(NotEncoded::NeedsMsr(msr));
         }
+        let other = |why: String| Err(NotEncoded::Other(why));
         let any_counter = |select| {
             self.has_bits(select)?;
             Ok(Encoding::Select { select, counters: Spec::ANY_COUNTER })
@@ -563,27 +648,57 @@ impl CpuType {
             (None, _) => {}
             (Some(1), true) => return any_counter(CYCLES_OF_BOTH_THREADS),
             (Some(_), true) => {
-                return Err("it counts for both threads on a fixed counter".to_owned());
+                return other("it counts for both threads on a fixed counter".to_owned());
             }
             (Some(index), false) if self.processor.fixed_mask >> index & 1 == 0 => {
-                return Err(format!(
+                return other(format!(
                     "only fixed counter {index} counts it, which this processor does not have"
                 ));
             }
             (Some(index), false) => return Ok(Encoding::Fixed(index)),
         }
         let select = event.select();
-        let (mask, present) = (event.counters.unwrap_or(u32::MAX), self.processor.counter_mask);
-        if mask & present == present {
-            return any_counter(select);
-        }
         self.has_bits(select)?;
+        self.on_counters(select, event.counters.unwrap_or(u32::MAX))
+    }
+
+    /// A select on those of the general counters of a mask that the processor has.
+    fn on_counters(&self, select: u64, mask: u32) -> std::result::Result<Encoding, NotEncoded> {
+        let present = self.processor.counter_mask;
         match mask & present {
-            0 => Err(format!(
+            0 => Err(NotEncoded::Other(format!(
                 "only the general counters {} count it, which this processor does not have",
                 format_counters(mask)
-            )),
+            ))),
+            all if all == present => Ok(Encoding::Select { select, counters: Spec::ANY_COUNTER }),
             counters => Ok(Encoding::Select { select, counters }),
+        }
+    }
+
+    /// An encoding with the constraints that rows of the same code and unit mask have here.
+    fn constrained(&self, encoding: Encoding) -> std::result::Result<Encoding, NotEncoded> {
+        let Encoding::Select { select, .. } = encoding else {
+            return Ok(encoding);
+        };
+        match constraints::of_select(self, select) {
+            Some(Constraint { msr: Some(msr), .. }) => Err(NotEncoded::NeedsMsr(msr)),
+            Some(Constraint { counters, .. }) => self.on_counters(select, counters),
+            None => Ok(encoding),
+        }
+    }
+
+    /// Whether a select takes a counter of even number and the next.
+    pub fn takes_pair(&self, select: u64) -> bool {
+        constraints::of_select(self, select).is_some_and(|constraint| constraint.pair)
+    }
+
+    /// Whether some of its counters may not count every event: not AMD's before family 17h, of which
+    /// the driver knows the constraints, and not the historic ones.
+    fn limits_counters(&self) -> bool {
+        match &self.processor.vendor {
+            b"GenuineIntel" => self.processor.pmu_version != 0,
+            b"AuthenticAMD" => self.processor.family >= 0x17,
+            _ => false,
         }
     }
 
@@ -593,11 +708,13 @@ impl CpuType {
     }
 
     /// Whether its selects have all the bits of this one; the driver judges in the same way.
-    fn has_bits(&self, select: u64) -> std::result::Result<(), String> {
+    fn has_bits(&self, select: u64) -> std::result::Result<(), NotEncoded> {
         let missing = select & !self.select_bits();
         let gate = GATES.iter().find(|(bits, _)| missing & bits != 0);
         match gate {
-            Some((_, why)) if self.processor.vendor == *b"GenuineIntel" => Err((*why).to_owned()),
+            Some((_, why)) if self.processor.vendor == *b"GenuineIntel" => {
+                Err(NotEncoded::Other((*why).to_owned()))
+            }
             _ => Ok(()),
         }
     }

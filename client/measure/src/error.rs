@@ -1,5 +1,6 @@
 //! The library's errors: what was refused or failed, and why.
 
+use crate::catalog::NotEncoded;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::samples::Statistics;
@@ -142,6 +143,14 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
+    /// An event that takes a value from an MSR that halprof does not program.
+    #[error("{name} cannot be counted: {why}")]
+    NeedsMsr {
+        /// The event, as it was named.
+        name: String,
+        /// Which MSR.
+        why: NotEncoded,
+    },
     /// The modelled machine did something that would have stopped real silicon.
     #[error("internal error: {0}")]
     Internal(String),
@@ -183,6 +192,7 @@ impl Error {
             Self::UnknownName { .. } => ErrorCode::SourceUnknown.code(),
             Self::Refused(refusal) => refusal.code.code(),
             Self::Unavailable { .. } => "unavailable",
+            Self::NeedsMsr { .. } => "needs-msr",
             Self::Status(NtStatus::ACCESS_DENIED) => "access-denied",
             Self::Status(_) => "request-failed",
             Self::Device(_) => "device-failed",

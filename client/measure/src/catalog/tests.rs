@@ -124,10 +124,58 @@ fn bits_that_a_processor_lacks_are_told() {
     let counted = Encoding::Select { select: 0x20_003C, counters: Spec::ANY_COUNTER };
     assert_eq!(skylake.encode(&both), Ok(counted));
     let why = sapphire_rapids.encode(&both).expect_err("version 5 has no such bit");
-    assert!(why.contains("any-thread bit"), "{why}");
+    assert!(why.to_string().contains("any-thread bit"), "{why}");
     let second = Event { unit_mask: 0x0101, ..event("INST_RETIRED.ANY_P") };
     for kind in [skylake, sapphire_rapids] {
         let why = kind.encode(&second).expect_err("neither has one");
-        assert!(why.contains("second unit mask"), "{why}");
+        assert!(why.to_string().contains("second unit mask"), "{why}");
+    }
+}
+
+/// What a raw select needs is what the name with its code and unit mask needs, or, for events that
+/// the vendor's lists leave out, what the manual says of the code.
+#[test]
+fn raw_selects_have_the_constraints_of_names() {
+    const RAW: u32 = ProfileSource::RAW.0;
+    let resolve = |model: &str, item: &str| {
+        let catalog = Catalog::read(&mut modelled(model), false).expect("what it counts");
+        let mut items = Vec::new();
+        parse_list(item, &mut items).expect("a list");
+        let events = catalog.resolve(&items)?;
+        let unknown = !catalog.unknown_constraints(&events).is_empty();
+        Ok((events[0].specs.iter().map(|spec| (spec.source, spec.counters)).collect(), unknown))
+    };
+    let any = Spec::ANY_COUNTER;
+    for (model, item, counters, unknown) in [
+        // L1D_PEND_MISS.PENDING.
+        ("haswell", "r0148", 0b100, false),
+        ("haswell", "cpu/event=0x48,umask=1,cmask=1/", 0b100, false),
+        // Another unit mask of the same code.
+        ("haswell", "r0448", 0b100, false),
+        ("skylake", "r00c4", any, false),
+        ("skylake", "r00fe", any, true),
+        ("zen4", "rff03", any, false),
+        ("zen4", "r00c0", any, false),
+        ("zen4", "r00ff", any, true),
+        // Before family 17h the driver has them.
+        ("bulldozer", "r0041", any, false),
+    ] {
+        let found: Result<(Vec<(u32, u32)>, bool)> = resolve(model, item);
+        assert_eq!(found.expect("an event"), (vec![(RAW, counters)], unknown), "{model} {item}");
+    }
+    for (model, item, msr) in [
+        ("skylake", "r01b7", "0x1A6"),
+        ("skylake", "r01bb", "0x1A7"),
+        ("skylake", "r01cd", "0x3F6"),
+        ("skylake", "r01c6", "0x3F7"),
+        ("skylake", "r11c6", "0x3F7"),
+        ("skylake", "cpu/event=0xb7,umask=1,cmask=2/", "0x1A6"),
+        ("sapphire-rapids", "r012a", "0x1A6"),
+        ("sapphire-rapids", "r012b", "0x1A7"),
+    ] {
+        let found: Result<(Vec<(u32, u32)>, bool)> = resolve(model, item);
+        let error = found.expect_err("it needs an MSR");
+        assert_eq!(error.code(), "needs-msr", "{model} {item}");
+        assert!(error.to_string().contains(msr), "{model} {item}: {error}");
     }
 }

@@ -202,6 +202,7 @@ fn exclusion(form: Form, cpu_type: &CpuType, event: &Event) -> Option<&'static s
         (event.msr.is_some(), "an extra MSR"),
         (event.fixed.is_some(), "a fixed counter, which takes no custom source"),
         (event.alone, "the need to be counted alone"),
+        (cpu_type.takes_pair(event.select()), "the need for two counters"),
         (event.unit_mask > 0xFF, "a second unit mask"),
         (event.code > 0xFF, "an event code above 0xFF"),
         (

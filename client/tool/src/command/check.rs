@@ -106,6 +106,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
     };
     result.notes = notes(&event_set);
     result.warnings = ctx.remarks(&options.selection);
+    result.warnings.extend(event_set.unknown_constraints());
     Ok((result, status))
 }
 

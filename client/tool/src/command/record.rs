@@ -144,6 +144,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     runner.check_can_be_sampled()?;
     output.warn_all(&ctx.one_list(&options.selection));
+    output.warn_all(&event_set.unknown_constraints());
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);
     let result = record(what, target.path(), ctx, &mut event_set, &mut runner, output);

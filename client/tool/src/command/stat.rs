@@ -85,6 +85,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         None => None,
     };
     let mut warnings = ctx.remarks(&options.selection);
+    warnings.extend(event_set.unknown_constraints());
     warnings.extend(partly_counted(&event_set, output, topdown.is_some()));
     output.warn_all(&warnings);
     let view = View {

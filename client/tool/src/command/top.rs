@@ -53,6 +53,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
     }
     output.warn_all(&ctx.remarks(&options.selection));
+    output.warn_all(&event_set.unknown_constraints());
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }

@@ -78,6 +78,18 @@ impl EventSet {
         Ok(event_set)
     }
 
+    /// The warning where no table says which counters count an event.
+    pub(crate) fn unknown_constraints(&self) -> Option<String> {
+        let names = self.catalog.unknown_constraints(&self.events);
+        (!names.is_empty()).then(|| {
+            format!(
+                "which counters can count {} is not known, because no table of this processor has \
+                 the event code: on the wrong one it counts something else, or nothing",
+                names.join(", ")
+            )
+        })
+    }
+
     fn named(options: &Selection, ctx: &mut Context) -> Result<Self> {
         let items = items(options)?;
         let processors = Arc::clone(&ctx.machine.processors);

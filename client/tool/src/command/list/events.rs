@@ -26,7 +26,7 @@ fn row(event_match: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]
     let source = fixed.and_then(|index| catalog.fixed(index));
     let why = event_match.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().err());
     let notes = [
-        why.cloned(),
+        why.map(ToString::to_string),
         (!event.description.is_empty()).then(|| event.description.clone()),
         event.deprecated.then(|| "deprecated: a newer name exists".to_owned()),
         event.alone.then(|| "nothing else can be counted at the same time".to_owned()),
