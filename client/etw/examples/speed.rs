@@ -7,7 +7,7 @@ use halprof_etw::join::slices::Slices;
 use halprof_etw::join::stacks::Joiner;
 use halprof_etw::join::threads::Threads;
 use halprof_etw::payload::processor::{Sample, Switch};
-use halprof_etw::payload::stack::{Frames, Stack};
+use halprof_etw::payload::stack::{Frames, Half, Stack};
 use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{EventKind, PointerSize, Trace};
 use std::error::Error;
@@ -76,14 +76,17 @@ fn read(path: &std::path::Path, is_joined: bool) -> Result<(), Box<dyn Error>> {
     let mut trace = Trace::open(File::open(path)?)?;
     let (mut threads, mut slices) = (Threads::default(), Slices::default());
     let mut joiner = Joiner::new(trace.clock().ticks(2_000_000_000));
-    let mut whole = 0_u64;
+    let (pointer, mut whole) = (trace.pointer_size(), 0_u64);
     while let Some(event) = trace.next_event()? {
         if !is_joined {
             continue;
         }
         let (time, processor) = (event.time, event.processor);
         match &event.kind {
-            EventKind::Sample(sample) => joiner.event(time, sample.thread, processor, sample.ip),
+            EventKind::Sample(sample) => {
+                let mode = Half::of(sample.ip, pointer);
+                joiner.event(time, sample.thread, processor, mode, sample.ip);
+            }
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 slices.switch(&mut threads, processor, time, pair, event.counters.iter());

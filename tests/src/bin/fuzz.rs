@@ -300,6 +300,7 @@ fn etw_case(rng: &mut Rng) {
     let Ok(mut trace) = Trace::open(Cursor::new(bytes)) else {
         return;
     };
+    let pointer = trace.pointer_size();
     let is_compressed = trace.header().is_compressed();
     let (mut threads, mut slices) = (Threads::default(), Slices::default());
     let (mut joiner, mut returned, mut samples) = (Joiner::new(rng.u64(..1000)), 0, 0);
@@ -309,7 +310,8 @@ fn etw_case(rng: &mut Rng) {
         match event.kind {
             EventKind::Sample(sample) => {
                 samples += 1;
-                joiner.event(time, sample.thread, processor, ());
+                let mode = Half::of(sample.ip, pointer);
+                joiner.event(time, sample.thread, processor, mode, ());
             }
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);

@@ -2,8 +2,9 @@
 //!
 //! A stack names its event by time and thread. The kernel's half is written soon after the event, the
 //! user half when the thread returns to user mode, which may be much later or never; one user half
-//! is that of all events of the same stay in the kernel. Instead of frames there may be a key, which
-//! is defined later, up to the end of the session.
+//! is that of all events of the same stay in the kernel. A user half can be lost: an event in user
+//! mode shows that the stay ended without it. Instead of frames there may be a key, which is defined
+//! later, up to the end of the session.
 
 use crate::payload::stack::{Frames, Half, Stack, StackKey};
 use crate::payload::{Change, EventKind};
@@ -137,6 +138,8 @@ struct Waiting<T> {
 struct Queue {
     all: VecDeque<(i64, u64)>,
     in_kernel: VecDeque<u64>,
+    /// When the thread was last seen in user mode.
+    in_user_mode: Option<i64>,
 }
 
 /// Joins stacks to events. Events come out in the order in which they were given.
@@ -174,12 +177,17 @@ impl<T> Joiner<T> {
         }
     }
 
-    /// An event that a stack may follow.
-    pub fn event(&mut self, time: i64, thread: u32, processor: u16, event: T) {
+    /// An event that a stack may follow. `mode` is where it interrupted its thread: in user mode, the
+    /// stay in the kernel before it is over.
+    pub fn event(&mut self, time: i64, thread: u32, processor: u16, mode: Half, event: T) {
         self.now = self.now.max(time);
         let number = self.first + self.waiting.len() as u64;
         let queue = self.threads.entry(thread).or_default();
         queue.all.push_back((time, number));
+        if mode == Half::User {
+            queue.in_kernel.clear();
+            queue.in_user_mode = Some(time);
+        }
         self.waiting.push_back(Waiting {
             joined: Joined { event, kernel: None, user: None, is_shared: false },
             time,
@@ -293,7 +301,7 @@ impl<T> Joiner<T> {
         stack: StackNumber,
     ) -> bool {
         let (first, waiting) = (self.first, &mut self.waiting);
-        let Some(Queue { all, in_kernel }) = self.threads.get_mut(&thread) else {
+        let Some(Queue { all, in_kernel, in_user_mode }) = self.threads.get_mut(&thread) else {
             return false;
         };
         let time = event_time.cast_signed();
@@ -312,6 +320,8 @@ impl<T> Joiner<T> {
             let event = waiting.get_mut(index(first, number));
             if let Some(event) = event.filter(|event| event.processor == processor)
                 && event.give(half, stack)
+                // The kernel's half can come after the thread went on in user mode.
+                && in_user_mode.is_none_or(|seen| seen <= time)
             {
                 in_kernel.push_back(number);
             }

@@ -68,6 +68,13 @@ pub enum Half {
     User,
 }
 
+impl Half {
+    /// The half that a code address belongs to.
+    pub const fn of(address: u64, pointer: PointerSize) -> Self {
+        if pointer.is_kernel(address) { Self::Kernel } else { Self::User }
+    }
+}
+
 /// Half of a stack by its key, which is defined later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackKey {

@@ -3,6 +3,7 @@
 use crate::shared::trace;
 use fastrand::Rng;
 use halprof_etw::join::stacks::Joiner;
+use halprof_etw::payload::stack::Half;
 use halprof_etw::{Cause, EventKind, Trace};
 use std::io::Cursor;
 
@@ -17,12 +18,14 @@ fn read(bytes: &[u8]) -> Option<u64> {
 
 fn read_all(bytes: &[u8]) -> Option<u64> {
     let mut trace = Trace::open(Cursor::new(bytes)).ok()?;
+    let pointer = trace.pointer_size();
     let mut joiner = Joiner::new(20_000_000);
     while let Some(event) = trace.next_event().expect("bytes in memory") {
         assert!(event.counters.iter().len() <= 8192);
         match &event.kind {
             EventKind::Sample(sample) => {
-                joiner.event(event.time, sample.thread, event.processor, ());
+                let mode = Half::of(sample.ip, pointer);
+                joiner.event(event.time, sample.thread, event.processor, mode, ());
             }
             _ => joiner.stacks_of(&event),
         }

@@ -14,6 +14,7 @@ use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfT
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
+use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_etw::{Clock, Event, PointerSize, Trace};
 use halprof_measure::tracing::counts::{Counter, Query, TraceCounts};
@@ -261,7 +262,7 @@ impl Builder {
         // An idle processor is none of the work that shares are of.
         if thread == 0 {
             self.idle_samples += 1;
-            self.joiner.event(time, thread, processor, None);
+            self.joiner.event(time, thread, processor, Half::Kernel, None);
             return;
         }
         let instance = self.threads.current(thread);
@@ -291,7 +292,9 @@ impl Builder {
             ..sample
         };
         let thread = self.threads.instances()[number].thread;
-        self.joiner.event(time, thread, processor, Some(sample));
+        // A thread waits in the kernel.
+        let half = if sample.mode == Mode::User as u8 { Half::User } else { Half::Kernel };
+        self.joiner.event(time, thread, processor, half, Some(sample));
     }
 
     fn interval(&mut self, event: counters::Interval) {

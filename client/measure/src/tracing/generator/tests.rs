@@ -5,6 +5,7 @@ use crate::tracing::counts::{Query, TraceCounts};
 use crate::tracing::{SampledSource, TIMER};
 use halprof_etw::clock::ClockType;
 use halprof_etw::join::stacks::Joiner;
+use halprof_etw::payload::stack::Half;
 use halprof_etw::{EventKind, PointerSize, Trace};
 use std::fs;
 use std::io::Cursor;
@@ -114,7 +115,8 @@ fn samples(trace: &[u8]) -> Vec<SampleTruth> {
             }
             _ => continue,
         };
-        joiner.event(event.time, sample.thread, event.processor, sample);
+        let mode = Half::of(sample.ip, PointerSize::Eight);
+        joiner.event(event.time, sample.thread, event.processor, mode, sample);
     }
     let complete: Vec<_> = std::iter::from_fn(|| joiner.pop()).collect();
     let table = joiner.table();

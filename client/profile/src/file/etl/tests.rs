@@ -224,7 +224,11 @@ fn a_sample_has_the_callers_that_both_halves_name() {
         (1040, stack(1030, &user)),
         (1050, a_sample(KERNEL + 5, THREAD)),
         (1051, stack(1050, &user)),
+        // Its user half is lost: the next one is of a later stay.
+        (1054, a_sample(KERNEL + 1, THREAD)),
+        (1055, stack(1054, &kernel)),
         (1060, a_sample(IMAGE + 7, THREAD)),
+        (1070, stack(1065, &user)),
     ]);
     let (recording, _, stacks) = read_stacked(&path);
     let callers: Vec<Vec<u64>> = stacks
@@ -232,10 +236,16 @@ fn a_sample_has_the_callers_that_both_halves_name() {
         .map(|&stack| recording.stacks.callers(stack).map(|(_, frame)| frame.address).collect())
         .collect();
     let in_kernel = [KERNEL + 2, IMAGE + 1, IMAGE + 2, IMAGE + 3];
-    let expected: [&[u64]; 5] =
-        [&[IMAGE + 2, IMAGE + 3], &in_kernel, &in_kernel, &[IMAGE + 1, IMAGE + 2, IMAGE + 3], &[]];
+    let expected: [&[u64]; 6] = [
+        &[IMAGE + 2, IMAGE + 3],
+        &in_kernel,
+        &in_kernel,
+        &[IMAGE + 1, IMAGE + 2, IMAGE + 3],
+        &[KERNEL + 2],
+        &[],
+    ];
     assert_eq!(callers, expected);
-    let counts = StackCounts { samples: 5, kernel: 0, user: 2, both: 2, none: 1, shared: 1 };
+    let counts = StackCounts { samples: 6, kernel: 1, user: 2, both: 2, none: 1, shared: 1 };
     assert_eq!(recording.stack_counts(), Some(counts));
 }
 
