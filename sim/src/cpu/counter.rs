@@ -216,7 +216,7 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::event::{Compare, Event};
+    use crate::cpu::event::{Compare, Event, Threads};
 
     /// Counts with these cycles and instructions.
     fn after(cycles: u64, instructions: u64) -> Counts {
@@ -233,6 +233,7 @@ mod tests {
             user: true,
             kernel: true,
             compare: Compare::Below(1),
+            threads: Threads::Own,
         };
         let mut counter = Counter::new(40);
         counter.connect(Some(feed), &after(0, 0));

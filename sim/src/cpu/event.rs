@@ -94,7 +94,7 @@ impl Event {
     }
 
     /// Whether it happens once in each of its cycles.
-    const fn is_clock(self) -> bool {
+    pub(crate) const fn is_clock(self) -> bool {
         matches!(self, Self::Cycles | Self::RefCycles)
     }
 }
@@ -137,17 +137,37 @@ impl Code {
 pub struct Counts {
     total: [u64; AMOUNTS],
     user: [u64; AMOUNTS],
+    /// None of it happened on the processor itself.
+    idle: bool,
+    /// The other threads of its core on which it happened too.
+    others: u8,
 }
 
 impl Counts {
     /// How often `event` has happened.
     pub fn total(&self, event: Event) -> u64 {
-        self.total[event.index()]
+        self.total[event.index()] * self.running(Threads::Own)
     }
 
     /// How often `event` has happened in user mode; never more than [`Self::total`].
     pub fn user(&self, event: Event) -> u64 {
-        self.user[event.index()]
+        self.user[event.index()] * self.running(Threads::Own)
+    }
+
+    /// The same on a core where `others` of its other threads do it too, at the same time; `idle`:
+    /// the processor itself does nothing.
+    pub(crate) fn on_core(self, idle: bool, others: u8) -> Self {
+        Self { idle, others, ..self }
+    }
+
+    /// How often a counter of these threads sees each event.
+    pub(crate) fn running(&self, threads: Threads) -> u64 {
+        let own = u64::from(!self.idle);
+        match threads {
+            Threads::Own => own,
+            Threads::All => own + u64::from(self.others),
+            Threads::Any => (own + u64::from(self.others)).min(1),
+        }
     }
 
     /// Sets both counts of `event`.
@@ -179,6 +199,22 @@ pub struct Feed {
     pub kernel: bool,
     /// The comparison of CMASK, or of NetBurst's COMPARE.
     pub compare: Compare,
+    /// The threads of the core that it counts.
+    pub threads: Threads,
+}
+
+/// Which threads of its core a counter counts: Intel's AnyThread (SDM vol. 3, "Architectural
+/// Performance Monitoring Version 3").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    /// Its own.
+    #[default]
+    Own,
+    /// All of them: events are added up.
+    All,
+    /// All of them: cycles in which any of them has the event. All threads of a modelled core that do
+    /// anything do the same at the same time.
+    Any,
 }
 
 /// How many counts a cycle adds. Thresholds of 0 count as 1.
@@ -269,12 +305,14 @@ impl Feed {
     }
 
     fn in_modes(&self, counts: &Counts, event: Event) -> u64 {
-        match (self.user, self.kernel) {
-            (true, true) => counts.total(event),
-            (true, false) => counts.user(event),
-            (false, true) => counts.total(event) - counts.user(event),
+        let (total, user) = (counts.total[event.index()], counts.user[event.index()]);
+        let happened = match (self.user, self.kernel) {
+            (true, true) => total,
+            (true, false) => user,
+            (false, true) => total - user,
             (false, false) => 0,
-        }
+        };
+        happened * counts.running(self.threads)
     }
 }
 
@@ -300,7 +338,7 @@ mod tests {
     }
 
     fn user(event: Event, compare: Compare) -> Feed {
-        Feed { event, user: true, kernel: false, compare }
+        Feed { event, user: true, kernel: false, compare, threads: Threads::Own }
     }
 
     #[test]

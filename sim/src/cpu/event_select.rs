@@ -1,6 +1,6 @@
 //! The event-select register that Intel and AMD share, from P6 and K7 on.
 
-use crate::cpu::event::{Compare, Event, Feed};
+use crate::cpu::event::{Compare, Event, Feed, Threads};
 use bitfield_struct::bitfield;
 
 /// IA32_PERFEVTSELx (SDM vol. 3, "Architectural Performance Monitoring Version 1") and AMD's
@@ -43,6 +43,7 @@ impl EventSelect {
             user: self.usr(),
             kernel: self.os(),
             compare: Compare::new(u64::from(self.cmask()), self.inv(), self.edge()),
+            threads: Threads::Own,
         }
     }
 }

@@ -330,6 +330,13 @@ impl Processor {
         self.on_unit(|unit| unit.count_from(thread, &counted));
     }
 
+    /// The core that it is a thread of; `None` without leaf 0x0B (SDM vol. 2A, "CPUID", leaf 0BH: EAX
+    /// says how many bits of the APIC id in EDX are the thread's).
+    pub fn core(&self) -> Option<u32> {
+        let leaf = self.cpuid(0xB, 0);
+        (self.cpuid(0, 0).eax >= 0xB && leaf.ebx > 1).then(|| leaf.edx >> (leaf.eax & 0x1F))
+    }
+
     /// Whether both are threads of one package that share a unit, so that an event on one can
     /// interrupt the other.
     pub fn shares_unit_with(&self, other: &Self) -> bool {

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::cpu::counter::{Input, Value};
 use crate::cpu::cpuid::Leaves;
-use crate::cpu::event::{Compare, Counts, Event, Feed};
+use crate::cpu::event::{Compare, Counts, Event, Feed, Threads};
 use crate::cpu::fault::Fault;
 use crate::cpu::unit::{Unit, Watch};
 use counter::{Counter, WIDTH};
@@ -249,7 +249,8 @@ impl NetBurst {
             return (!edges && thread == escr.clock_thread()).then_some(EVERY_CLOCK);
         }
         let (user, kernel) = modes(escr, row, thread);
-        Some(Feed { event: self.event(escr, row)?, user, kernel, compare: cccr.comparison() })
+        let (event, compare) = (self.event(escr, row)?, cccr.comparison());
+        Some(Feed { event, user, kernel, compare, threads: Threads::Own })
     }
 
     fn event(&self, escr: Escr, row: &Row) -> Option<Event> {
@@ -268,8 +269,13 @@ fn threads(leaves: &Leaves) -> usize {
 }
 
 /// Every clock, in any mode.
-const EVERY_CLOCK: Feed =
-    Feed { event: Event::Cycles, user: true, kernel: true, compare: Compare::Off };
+const EVERY_CLOCK: Feed = Feed {
+    event: Event::Cycles,
+    user: true,
+    kernel: true,
+    compare: Compare::Off,
+    threads: Threads::Own,
+};
 
 /// Whether user and kernel mode of `thread` count. An event of the package counts in the merged
 /// modes, each thread's share of it in that thread's own mode.

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::cpuid::Leaves;
-use crate::cpu::event::{Compare, Counts, Feed};
+use crate::cpu::event::{Compare, Counts, Feed, Threads};
 use crate::cpu::fault::Fault;
 use crate::cpu::unit::{Unit, Watch};
 use bitfield_struct::bitfield;
@@ -83,6 +83,7 @@ impl Pentium {
             user: half.user(),
             kernel: half.kernel(),
             compare: Compare::Off,
+            threads: Threads::Own,
         })
     }
 

@@ -8,6 +8,7 @@ use crate::load::workload::{PROGRAMS_MAX, ShortChange, Workload};
 use crate::service_host::INTERRUPT_COST;
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
+use std::collections::BTreeMap;
 
 /// The most timer ticks in one workload, because time may pass in larger steps; but ticks are never
 /// left out for longer than a counter takes to wrap.
@@ -74,6 +75,8 @@ struct Runner {
     works: bool,
     /// The other thread of its package.
     sibling: Option<usize>,
+    /// The other threads of its core that run the workload.
+    others: u8,
     /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
     /// The workload time of the last timer tick, or of the beginning.
@@ -90,11 +93,13 @@ impl Run {
             cpu.processor.name_events(workload.codes());
             cpu.processor.begin_anew();
         }
+        let working = working(cpus, workload);
         let runner = |index: usize| Runner {
             position: 0,
             began: cpus[index].processor.timestamp(),
             works: workload.runs_on(index as u32),
             sibling: sibling(cpus, index),
+            others: working[index].saturating_sub(u8::from(workload.runs_on(index as u32))),
             overhead: 0,
             ticked: 0,
             interrupt: None,
@@ -137,13 +142,13 @@ impl Run {
         let tick = self.tick_after(answering, index);
         while self.runners[index].position < limit {
             let runner = &self.runners[index];
-            let (start, works) = (runner.position, runner.works);
+            let start = runner.position;
             let due = tick.map(|tick| runner.ticked.saturating_add(tick));
             let mut next = limit;
             if let Some(at) = due.and_then(|due| self.workload.position_at(due)) {
                 next = next.min(at);
             }
-            if works && let Some(at) = self.overflow(answering, index, start, next) {
+            if let Some(at) = self.overflow(answering, index, start, next) {
                 next = next.min(at);
             }
             if let Some((at, _)) = self.runners[index].interrupt {
@@ -184,7 +189,12 @@ impl Run {
         start: u64,
         last: u64,
     ) -> Option<u64> {
-        let (at, event) = look_ahead(answering, &self.workload, index, start)?;
+        let runner = self.runners[index];
+        if !runner.works && runner.others == 0 {
+            return None;
+        }
+        let counts = runner.on_core(Counts::default());
+        let (at, event) = look_ahead(answering, &self.workload, index, start, &counts)?;
         let runner = &mut self.runners[index];
         if at > last {
             return None;
@@ -201,7 +211,11 @@ impl Run {
         let runner = &mut self.runners[index];
         let before = core::mem::replace(&mut runner.position, next);
         let now = runner.began + self.workload.time_at(next) + runner.overhead;
-        let counts = if runner.works { self.workload.counts_at(next) } else { Counts::default() };
+        let counts = if runner.works || runner.others != 0 {
+            runner.on_core(self.workload.counts_at(next))
+        } else {
+            Counts::default()
+        };
         if let Some(processor) = processor(answering, index) {
             processor.set_timestamp(now);
             if self.runners[index].works && processor.records_branches() {
@@ -305,16 +319,19 @@ fn processor(answering: &mut impl Answering, index: usize) -> Option<&mut Proces
     Some(&mut cpu.processor)
 }
 
-/// Which event causes the next interrupt, and where.
+/// Which event causes the next interrupt, and where; `counts` says who runs on the core.
 fn look_ahead(
     answering: &mut impl Answering,
     workload: &Workload,
     index: usize,
     position: u64,
+    counts: &Counts,
 ) -> Option<(u64, Event)> {
     let mut first: Option<(u64, Event)> = None;
     processor(answering, index)?.watches(|watch| {
-        if let Some(at) = workload.position_of(watch.feed, watch.at)
+        let running = counts.running(watch.feed.threads);
+        if running != 0
+            && let Some(at) = workload.position_of(watch.feed, watch.at.div_ceil(running))
             && at > position
             && first.is_none_or(|(other, _)| at < other)
         {
@@ -322,6 +339,26 @@ fn look_ahead(
         }
     });
     first
+}
+
+impl Runner {
+    /// What a workload has done, as the counters of its processor see it.
+    fn on_core(&self, counts: Counts) -> Counts {
+        counts.on_core(!self.works, self.others)
+    }
+}
+
+/// How many threads of each processor's core run a workload.
+fn working(cpus: &[Cpu], workload: &Workload) -> Vec<u8> {
+    let cores: Vec<Option<u32>> = cpus.iter().map(|cpu| cpu.processor.core()).collect();
+    let mut working: BTreeMap<u32, u8> = BTreeMap::new();
+    for (index, core) in cores.iter().enumerate() {
+        if let Some(core) = core.filter(|_| workload.runs_on(index as u32)) {
+            *working.entry(core).or_default() += 1;
+        }
+    }
+    let of_core = |core: &Option<u32>| core.and_then(|core| working.get(&core).copied());
+    cores.iter().map(|core| of_core(core).unwrap_or(0)).collect()
 }
 
 /// The processor that shares its unit with this one.

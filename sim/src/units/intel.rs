@@ -9,7 +9,7 @@ pub mod events;
 
 use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::cpuid::Leaves;
-use crate::cpu::event::{Code, Compare, Counts, Event, Feed};
+use crate::cpu::event::{Code, Compare, Counts, Event, Feed, Threads};
 use crate::cpu::event_select::EventSelect;
 use crate::cpu::fault::Fault;
 use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
@@ -57,6 +57,7 @@ const BIT_63: u64 = 1 << 63;
 /// The bits of a nibble of IA32_FIXED_CTR_CTRL.
 const FIXED_OS: u64 = 1;
 const FIXED_USR: u64 = 2;
+const FIXED_ANY: u64 = 4;
 const FIXED_PMI: u64 = 8;
 
 /// A register of this unit that is known to exist.
@@ -246,10 +247,12 @@ impl Architectural {
         let select = self.selects[i];
         let on = select.en() && self.globally_on(i);
         if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
-            return on.then(|| Feed { compare: Compare::Off, ..select.feed(event) });
+            let threads = threads(select.any_thread(), counts_cycles(select));
+            return on.then(|| Feed { compare: Compare::Off, threads, ..select.feed(event) });
         }
         let event = event_of(select, self.capabilities.absent_events)?;
-        on.then(|| Feed { compare: self.compare(select, event), ..select.feed(event) })
+        let threads = threads(select.any_thread(), counts_cycles(select));
+        on.then(|| Feed { compare: self.compare(select, event), threads, ..select.feed(event) })
     }
 
     /// On many processors, the reference-cycles event ticks more slowly than fixed counter 2.
@@ -272,6 +275,7 @@ impl Architectural {
             user: nibble & FIXED_USR != 0,
             kernel: nibble & FIXED_OS != 0,
             compare: Compare::Off,
+            threads: threads(nibble & FIXED_ANY != 0, event.is_clock()),
         })
     }
 
@@ -424,6 +428,21 @@ impl Unit for Architectural {
             branches.reset();
         }
     }
+}
+
+/// The threads that a counter counts with AnyThread.
+fn threads(any: bool, is_cycles: bool) -> Threads {
+    match (any, is_cycles) {
+        (false, _) => Threads::Own,
+        (true, false) => Threads::All,
+        (true, true) => Threads::Any,
+    }
+}
+
+/// Whether a counter with this select adds up cycles, which the threads of a core have in common: of
+/// a clock, of a comparison, and those in which the core recovers (INT_MISC, 0Dh).
+fn counts_cycles(select: EventSelect) -> bool {
+    select.cmask() != 0 || matches!(select.event(), 0x3C | 0x0D)
 }
 
 /// What a select counts; `None` for an undocumented select and for an event that does not exist.

@@ -1,8 +1,12 @@
 //! The closed forms against the counts, and the counts against the requested amounts.
 
-use crate::cpu::event::{AMOUNTS, Compare, Event, Feed};
+use crate::cpu::event::{AMOUNTS, Compare, Event, Feed, Threads};
 use crate::load::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, parse};
 use proptest::prelude::*;
+
+fn every(event: Event, (user, kernel): (bool, bool), compare: Compare) -> Feed {
+    Feed { event, user, kernel, compare, threads: Threads::Own }
+}
 
 /// Amounts of the kinds that have their own name, in the order of [`Event::ALL`].
 fn kinds(of_kinds: [u64; Event::ALL.len()]) -> [u64; AMOUNTS] {
@@ -54,7 +58,7 @@ prop_compose! {
         kernel in any::<bool>(),
         compare in compares,
     ) -> Feed {
-        Feed { event, user, kernel, compare }
+        Feed { event, user, kernel, compare, threads: Threads::Own }
     }
 }
 
@@ -169,7 +173,7 @@ proptest! {
         user in any::<bool>(),
         part in any::<u64>(),
     ) {
-        let feed = Feed { event, user, kernel: !user, compare: Compare::Off };
+        let feed = every(event, (user, !user), Compare::Off);
         let whole = amount_at(&workload, feed, workload.length());
         prop_assume!(whole > 0);
         let position = workload.position_of(feed, 1 + fraction(whole - 1, part)).expect("it comes");
@@ -236,7 +240,6 @@ fn without_cycles_and_instructions_all_happens_at_once() {
 #[test]
 fn a_search_without_end_is_given_up() {
     let workload = parse("instructions=4000000000000,cycles=1000000000000").expect("a workload");
-    let feed =
-        Feed { event: Event::Instructions, user: true, kernel: true, compare: Compare::Below(1) };
+    let feed = every(Event::Instructions, (true, true), Compare::Below(1));
     assert_eq!(workload.position_of(feed, 2), None);
 }
