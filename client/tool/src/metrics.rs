@@ -440,6 +440,11 @@ impl Metrics {
         metric.terms(self.smt)
     }
 
+    /// Whether threads share cores here and a metric counts them differently because of it.
+    pub(crate) fn counts_threads_together(&self, metric: &Metric) -> bool {
+        self.smt && metric.terms(true) != metric.terms(false)
+    }
+
     /// The formula of a metric as its file has it, with other names for what it counts.
     pub(crate) fn spelled(
         &self,

@@ -4,13 +4,12 @@ use crate::cli::args::Selection;
 use crate::output::MachineInfo;
 use crate::output::error::{Error, Result};
 use crate::target::backend::{Backend, BackendKind, Model};
-use crate::target::machine::Machine;
+use crate::target::machine::{Machine, sibling};
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::tracing::Tracing;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
-use shared_types::request::machine::Processor;
 use std::collections::BTreeSet;
 
 /// What is said where there are no counters, before the reason.
@@ -75,8 +74,8 @@ impl Context {
 
     /// Whether threads share cores on this machine.
     pub(crate) fn shares_cores(&self) -> bool {
-        let mut processors = self.machine.processors.iter();
-        processors.any(|one| one.flags & Processor::SHARES_CORE != 0)
+        let processors = &self.machine.processors;
+        processors.iter().any(|one| sibling(one, processors).is_some())
     }
 
     /// Remarks on the selected events, before they are measured.

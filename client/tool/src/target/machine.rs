@@ -31,3 +31,11 @@ impl Machine {
         self.description.timestamp_frequency
     }
 }
+
+/// The other hardware thread of a processor's core, if Windows runs it. Windows numbers the threads of
+/// a core one after the other; the cores whose counters can count any thread have two.
+pub(crate) fn sibling<'a>(of: &Processor, all: &'a [Processor]) -> Option<&'a Processor> {
+    let place = (of.group, of.number ^ 1);
+    let shares = of.flags & Processor::SHARES_CORE != 0;
+    all.iter().find(|one| shares && (one.group, one.number) == place)
+}

@@ -8,9 +8,11 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::event_set::{EventSet, countable};
 use crate::select::time::nanoseconds;
 use crate::target::context::Context;
+use crate::target::machine::sibling;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::catalog::CpuType as Known;
 use halprof_measure::estimate::Estimate;
+use halprof_measure::selection::format_processors;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 
@@ -56,10 +58,23 @@ struct CpuType {
     divided: Vec<String>,
     /// Why an event of a part is not counted, by the event's spelling in a list.
     errors: BTreeMap<String, String>,
-    /// Why there are no parts.
-    reason: Option<&'static str>,
+    /// Why nothing is counted.
+    refused: Option<Refused>,
     /// What shows where a part comes from, by the part's name.
     causes: BTreeMap<&'static str, &'static str>,
+}
+
+/// Why there is no top-down analysis on a CPU type, and what to do.
+struct Refused {
+    why: String,
+    hint: String,
+}
+
+impl Refused {
+    fn new(why: impl Into<String>) -> Self {
+        let hint = "`halprof list --metrics` shows which metrics are available.";
+        Self { why: why.into(), hint: hint.to_owned() }
+    }
 }
 
 impl TopDown {
@@ -77,12 +92,16 @@ impl TopDown {
         let measured = catalog.cpu_types().iter().filter(is_measured);
         let mut cpu_types: Vec<CpuType> =
             measured.map(|known| CpuType::new(known, level, metrics, catalog)).collect();
-        if cpu_types.iter().all(|one| one.reason.is_some()) {
-            let why = cpu_types.iter().find_map(|one| one.reason);
-            let why = why.unwrap_or("no processor has counters");
+        for cpu_type in &mut cpu_types {
+            cpu_type.refuse_halves_of_cores(event_set, metrics);
+        }
+        if cpu_types.iter().all(|one| one.refused.is_some()) {
+            let refused = cpu_types.into_iter().find_map(|one| one.refused);
+            let Refused { why, hint } =
+                refused.unwrap_or_else(|| Refused::new("no processor has counters"));
             return Err(ctx.without_counters(Error::unavailable(
                 format!("top-down is not available here: {why}"),
-                "`halprof list --metrics` shows which metrics are available.",
+                hint,
             )));
         }
         let first = event_set.events.len();
@@ -137,7 +156,7 @@ impl CpuType {
         let parts_to =
             |level| microarchitecture.map_or_else(Vec::new, |one| metrics.topdown(one, level));
         let parts = parts_to(level);
-        let reason = match (microarchitecture, parts.is_empty()) {
+        let why = match (microarchitecture, parts.is_empty()) {
             (None, _) => Some("the events of this processor are not known"),
             (Some(_), true) => Some(
                 "the vendor has no formula for this processor that general counters can compute",
@@ -150,8 +169,34 @@ impl CpuType {
             parts,
             divided: parts_to(2).into_iter().filter_map(|part| part.parent).collect(),
             errors: BTreeMap::new(),
-            reason,
+            refused: why.map(Refused::new),
             causes: causes(catalog, &known.processor),
+        }
+    }
+
+    /// Where threads share cores, the formulas up to Cascade Lake take half of what the counters of
+    /// both threads of a core add up to. With one of them it would be half of what the core did.
+    fn refuse_halves_of_cores(&mut self, event_set: &EventSet, metrics: &Metrics) {
+        if !self.parts.iter().any(|part| metrics.counts_threads_together(&part.metric)) {
+            return;
+        }
+        let of_type = |one: &&Processor| one.cpu_type == self.number;
+        let own: Vec<&Processor> = event_set.selected().filter(of_type).collect();
+        let all = event_set.processors();
+        let missing = |one: &&Processor| own.iter().all(|other| other.index != one.index);
+        let missing = own.iter().filter_map(|one| sibling(one, all)).filter(missing);
+        let missing: Vec<u32> = missing.map(|one| one.index).collect();
+        if !missing.is_empty() {
+            let mut both: Vec<u32> = own.iter().map(|one| one.index).collect();
+            both.extend(&missing);
+            both.sort_unstable();
+            let [missing, both] = [missing, both].map(format_processors);
+            self.refused = Some(Refused {
+                why: format!(
+                    "its formulas need the counts of both hardware threads of each core; not measured: {missing}"
+                ),
+                hint: format!("`-C {both}` measures whole cores."),
+            });
         }
     }
 
@@ -161,7 +206,8 @@ impl CpuType {
             let event = countable(name, catalog);
             event.is_some_and(|event| catalog.spec_on(&event, self.number).is_some())
         };
-        let terms = self.parts.iter().flat_map(|part| metrics.terms(&part.metric));
+        let parts = self.parts.iter().filter(|_| self.refused.is_none());
+        let terms = parts.flat_map(|part| metrics.terms(&part.metric));
         let mut events = Vec::new();
         for term in terms {
             let names = metrics.names(&term.name);
@@ -207,8 +253,8 @@ impl CpuType {
             let (cpu_type, metric) = (self.name.clone(), metric.to_owned());
             TopDownRow { cpu_type, metric, level, parent, value, error, reason, together }
         };
-        if let Some(reason) = self.reason {
-            return vec![row("top-down", 1, None, Err(reason.to_owned()))];
+        if let Some(Refused { why, .. }) = &self.refused {
+            return vec![row("top-down", 1, None, Err(why.clone()))];
         }
         let counts = counted(sums, frequency);
         let rows = self.parts.iter().map(|part| {
