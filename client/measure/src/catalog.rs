@@ -57,6 +57,12 @@ const GATES: [(u64, &str); 2] = [
 ];
 /// Event A4h, unit mask 01h: slots, which fixed counter 3 counts too.
 const SLOTS: u64 = 0x01A4;
+/// The fixed counter of slots.
+const FIXED_SLOTS: u8 = 3;
+/// halprof's number of the architectural events; the bit in CPUID is added.
+const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
+/// The bits of the architectural top-down events.
+const TOP_DOWN: std::ops::RangeInclusive<u32> = 7..=11;
 /// The name that selects every supported source.
 const ALL: &str = "all";
 /// Extra MSRs that events take a value from, and what they hold (SDM vol. 4; Linux 4e955c08).
@@ -304,12 +310,19 @@ impl Catalog {
     /// What a workload of a modelled machine means by a name; with `table`, on the processors of
     /// that microarchitecture only.
     pub fn modelled(&self, name: &str, table: Option<&str>) -> Option<Known> {
-        let code = |select, fixed, core| Code { event: Kinds::Named(0), select, fixed, core };
+        let named = Kinds::Named(0);
+        let code =
+            |select, fixed, core| Code { event: named, select, fixed, architectural: None, core };
         if name.eq_ignore_ascii_case("slots") {
             return Some(Known::Codes(vec![
                 code(None, Some(3), None),
                 code(Some(SLOTS), None, None),
             ]));
+        }
+        if table.is_none()
+            && let Some(code) = self.architectural(name)
+        {
+            return Some(Known::Codes(vec![code]));
         }
         let mut codes = Vec::new();
         for (cpu_type, _, encoding) in self.event(name)?.encodings {
@@ -328,6 +341,17 @@ impl Catalog {
             }
         }
         (!codes.is_empty()).then_some(Known::Codes(codes))
+    }
+
+    /// An architectural event of which a workload has no amount otherwise, or the fixed counter that
+    /// counts slots.
+    fn architectural(&self, name: &str) -> Option<Code> {
+        let id = self.source(name)?.id;
+        let fixed = (id == FIRST_FIXED + u32::from(FIXED_SLOTS)).then_some(FIXED_SLOTS);
+        let architectural = id.checked_sub(FIRST_ARCHITECTURAL).filter(|_| fixed.is_none());
+        let is_known = fixed.is_some() || architectural.is_some_and(|bit| TOP_DOWN.contains(&bit));
+        let event = Kinds::Named(0);
+        is_known.then_some(Code { event, select: None, fixed, architectural, core: None })
     }
 
     /// Every event of every CPU type, each name once, in the order of names.

@@ -108,6 +108,8 @@ pub struct Code {
     pub select: Option<u64>,
     /// The fixed counter.
     pub fixed: Option<u8>,
+    /// An architectural event, by its bit in CPUID: processors that have it count it.
+    pub architectural: Option<u32>,
     /// EAX of leaf 0x1A, type of core and native model, of the processors for which this holds;
     /// `None` for all.
     pub core: Option<u32>,
@@ -122,6 +124,12 @@ impl Code {
         let event = Some(select & !Self::NOT_THE_EVENT);
         let mut codes = codes.iter();
         codes.find(|code| code.select == event).map(|code| code.event)
+    }
+
+    /// What a counter of this architectural event counts.
+    pub(crate) fn of_architectural(codes: &[Self], bit: u32) -> Option<Event> {
+        let mut codes = codes.iter();
+        codes.find(|code| code.architectural == Some(bit)).map(|code| code.event)
     }
 
     /// What the fixed counter of this index counts.

@@ -16,7 +16,7 @@ use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use capabilities::Capabilities;
-use events::{FIXED, REFERENCE_CYCLES, ROWS, reference_ratio};
+use events::{FIXED, FIXED_TOP_DOWN, REFERENCE_CYCLES, ROWS, TOP_DOWN, reference_ratio};
 
 const IA32_PMC0: u32 = 0xC1;
 const IA32_PERFEVTSEL0: u32 = 0x186;
@@ -246,13 +246,23 @@ impl Architectural {
     fn general_feed(&self, i: usize) -> Option<Feed> {
         let select = self.selects[i];
         let on = select.en() && self.globally_on(i);
-        if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
+        let named = Code::of_select(&self.named, select.into_bits());
+        if let Some(event) = named.or_else(|| self.top_down(select)) {
             let threads = threads(select.any_thread(), counts_cycles(select));
             return on.then(|| Feed { compare: Compare::Off, threads, ..select.feed(event) });
         }
         let event = event_of(select, self.capabilities.absent_events)?;
         let threads = threads(select.any_thread(), counts_cycles(select));
         on.then(|| Feed { compare: self.compare(select, event), threads, ..select.feed(event) })
+    }
+
+    /// The architectural top-down event of a select, if the processor has it and the workload names it.
+    fn top_down(&self, select: EventSelect) -> Option<Event> {
+        let own = (select.event(), select.unit_mask());
+        let is = |&&(_, event, mask): &&(u32, u8, u8)| (event, mask) == own && select.high() == 0;
+        let &(bit, ..) = TOP_DOWN.iter().find(is)?;
+        let there = self.capabilities.absent_events >> bit & 1 == 0;
+        Code::of_architectural(&self.named, bit).filter(|_| there)
     }
 
     /// On many processors, the reference-cycles event ticks more slowly than fixed counter 2.
@@ -268,7 +278,10 @@ impl Architectural {
 
     fn fixed_feed(&self, i: usize) -> Option<Feed> {
         let event = FIXED.get(i).copied();
-        let event = event.or_else(|| Code::of_fixed(&self.named, i))?;
+        let event = event.or_else(|| Code::of_fixed(&self.named, i)).or_else(|| {
+            let (slots, bit) = FIXED_TOP_DOWN;
+            Code::of_architectural(&self.named, bit).filter(|_| i == slots)
+        })?;
         let nibble = self.nibble(i);
         self.globally_on(32 + i).then_some(Feed {
             event,

@@ -211,6 +211,7 @@ pub(crate) fn version_6() -> Leaves {
     leaves.insert_subleaf(7, 1, leaf(0x44C0_09D0, 1, 0, 0));
     leaves.insert_subleaf(0x23, 0, leaf(0xB, 0x3, 6, 0));
     leaves.insert_subleaf(0x23, 1, leaf(0x3FF, 0x77, 0, 0));
+    leaves.insert_subleaf(0x23, 3, leaf(0x7F, 0, 0, 0));
     leaves
 }
 

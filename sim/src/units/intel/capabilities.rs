@@ -29,7 +29,7 @@ pub(super) struct Capabilities {
     /// Fixed counters that exist, one bit each.
     pub(super) fixed: u32,
     pub(super) fixed_width: u32,
-    /// Architectural events that the processor lacks, by their bit in leaf 0x0A's EBX.
+    /// Architectural events that the processor lacks, by their bit in leaf 0x0A EBX.
     pub(super) absent_events: u32,
     /// IA32_PERF_CAPABILITIES; `None` without CPUID.1:ECX[15].
     pub(super) perf_caps: Option<u64>,
@@ -60,7 +60,7 @@ impl Capabilities {
             general_width: width(leaf.eax >> 16),
             fixed,
             fixed_width: width(leaf.edx >> 5),
-            absent_events: leaf.ebx & low_bits(leaf.eax >> 24),
+            absent_events: absent_events(leaves),
             perf_caps: perf_caps(leaves, version),
             select_bits: select_bits(leaves, any_thread),
             fixed_control: if any_thread { 0xF } else { 0xB },
@@ -139,6 +139,21 @@ fn extended_counters(leaves: &Leaves) -> Option<(u32, u32)> {
         (leaf.eax, leaf.ebx)
     })
 }
+
+/// Where leaf 0x23 has sub-leaf 3, its EAX alone says which events there are, on this core; else a bit
+/// of leaf 0x0A EBX within the length in EAX 31:24 says that one is missing (SDM vol. 2A, "CPUID",
+/// leaves 0AH and 23H). Events that came after the first seven are missing beyond the length too.
+fn absent_events(leaves: &Leaves) -> u32 {
+    let leaf = leaves.get(0xA, 0);
+    if has_leaf_0x23(leaves) && leaves.get(0x23, 0).eax >> 3 & 1 == 1 {
+        return !leaves.get(0x23, 3).eax;
+    }
+    let length = low_bits(leaf.eax >> 24);
+    leaf.ebx & length | !length & !FIRST_SEVEN
+}
+
+/// The architectural events of version 1.
+const FIRST_SEVEN: u32 = 0x7F;
 
 /// CPUID.7.1:EAX[8], ArchPerfmonExt.
 fn has_leaf_0x23(leaves: &Leaves) -> bool {

@@ -19,8 +19,8 @@ const fn row(bit: u32, event: u8, unit_mask: u8, counts: Event) -> Row {
     Row { bit, event, unit_mask, counts }
 }
 
-/// The events that a workload has an amount for; top-down slots and LBR inserts are not among
-/// them.
+/// The events that every workload has an amount for; LBR inserts are not among them, nor those of
+/// [`TOP_DOWN`].
 pub const ROWS: [Row; 7] = [
     row(0, 0x3C, 0x00, Event::Cycles),
     row(1, 0xC0, 0x00, Event::Instructions),
@@ -30,6 +30,18 @@ pub const ROWS: [Row; 7] = [
     row(5, 0xC4, 0x00, Event::Branches),
     row(6, 0xC5, 0x00, Event::BranchMisses),
 ];
+
+/// The bits, selects and unit masks of the architectural top-down events: slots, and those that wait
+/// for the back end, are lost to bad speculation, wait for the front end, retire. Only a workload that
+/// names them has amounts.
+pub const TOP_DOWN: [(u32, u8, u8); 5] =
+    [(SLOTS, 0xA4, 0x01), (8, 0xA4, 0x02), (9, 0x73, 0x00), (10, 0x9C, 0x01), (11, 0xC2, 0x02)];
+
+/// The bit of Topdown Slots.
+const SLOTS: u32 = 7;
+
+/// The architectural event that a fixed counter counts of those that only a workload names.
+pub const FIXED_TOP_DOWN: (usize, u32) = (3, SLOTS);
 
 /// Select and unit mask of UnHalted Reference Cycles.
 pub const REFERENCE_CYCLES: (u8, u8) = (0x3C, 0x01);
