@@ -1,7 +1,7 @@
 //! What a modelled machine runs: the workload of `--workload`, or the default.
 
 use crate::output::error::{Error, Result};
-use crate::run::default_workload::default_workload;
+use crate::run::default_workload::{default_workload, with_slots};
 use crate::run::image;
 use crate::select::event_set::EventSet;
 use crate::select::event_set::refusal::no_processor;
@@ -35,7 +35,8 @@ impl ModelledWork {
             }
             parsed => parsed,
         };
-        let mut workload = parsed.map_err(|error| refused(&error))?;
+        let with_slots = |workload| with_slots(&rest, workload, event_set);
+        let mut workload = parsed.and_then(with_slots).map_err(|error| refused(&error))?;
         let processors = event_set.processor_count();
         match workload.highest_processor() {
             Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
