@@ -164,8 +164,8 @@ impl Counts {
 
     /// The same on a core where `others` of its other threads do it too, at the same time; `idle`:
     /// the processor itself does nothing.
-    pub(crate) fn on_core(self, idle: bool, others: u8) -> Self {
-        Self { idle, others, ..self }
+    pub(crate) fn on_core(&self, idle: bool, others: u8) -> Self {
+        Self { idle, others, ..*self }
     }
 
     /// How often a counter of these threads sees each event.

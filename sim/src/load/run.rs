@@ -193,7 +193,7 @@ impl Run {
         if !runner.works && runner.others == 0 {
             return None;
         }
-        let counts = runner.on_core(Counts::default());
+        let counts = runner.on_core(&Counts::default());
         let (at, event) = look_ahead(answering, &self.workload, index, start, &counts)?;
         let runner = &mut self.runners[index];
         if at > last {
@@ -212,7 +212,7 @@ impl Run {
         let before = core::mem::replace(&mut runner.position, next);
         let now = runner.began + self.workload.time_at(next) + runner.overhead;
         let counts = if runner.works || runner.others != 0 {
-            runner.on_core(self.workload.counts_at(next))
+            runner.on_core(&self.workload.counts_at(next))
         } else {
             Counts::default()
         };
@@ -343,7 +343,7 @@ fn look_ahead(
 
 impl Runner {
     /// What a workload has done, as the counters of its processor see it.
-    fn on_core(&self, counts: Counts) -> Counts {
+    fn on_core(&self, counts: &Counts) -> Counts {
         counts.on_core(!self.works, self.others)
     }
 }

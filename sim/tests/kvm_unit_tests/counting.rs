@@ -7,10 +7,10 @@ use sim::cpu::event::{Counts, Event};
 use sim::cpu::fault::Fault;
 
 /// Counts `now` with one select on counter `i` of a new processor.
-fn count(layout: Layout, i: u32, select: u64, now: Counts) -> Result<u64, Fault> {
+fn count(layout: Layout, i: u32, select: u64, now: &Counts) -> Result<u64, Fault> {
     let mut processor = layout.processor();
     processor.wrmsr(layout.select(i), select)?;
-    processor.retire(now);
+    processor.retire(*now);
     processor.rdmsr(layout.counter(i))
 }
 
@@ -19,7 +19,7 @@ fn each_event_counts_on_every_general_counter() -> TestResult {
     for layout in layout::all() {
         for i in 0..layout.counters {
             for &(code, event) in layout.events {
-                let value = count(layout, i, code | USR_OS | EN, everything())?;
+                let value = count(layout, i, code | USR_OS | EN, &everything())?;
                 let expected = layout.expected(code, everything().total(event));
                 assert_eq!(value, expected, "{}, counter {i}, {code:#x}", layout.name);
             }
@@ -32,7 +32,7 @@ fn each_event_counts_on_every_general_counter() -> TestResult {
 fn an_undocumented_select_counts_nothing() -> TestResult {
     for layout in layout::all() {
         for code in [0x0000, 0x00FE, 0x7F3C, 0x01C0] {
-            let value = count(layout, 0, code | USR_OS | EN, everything())?;
+            let value = count(layout, 0, code | USR_OS | EN, &everything())?;
             assert_eq!(value, 0, "{}, {code:#x}", layout.name);
         }
     }
@@ -122,14 +122,14 @@ fn all_counters_run_at_once() -> TestResult {
 fn nothing_counts_without_enable_or_mode_bits() -> TestResult {
     for layout in layout::all() {
         for off in [USR_OS, EN] {
-            let value = count(layout, 0, layout.instructions | off, everything())?;
+            let value = count(layout, 0, layout.instructions | off, &everything())?;
             assert_eq!(value, 0, "{}, {off:#x}", layout.name);
         }
         let user = layout.instructions | 1 << 16 | EN;
         let kernel = layout.instructions | 1 << 17 | EN;
         let now = split(Event::Instructions, 1000, 700);
-        assert_eq!(count(layout, 0, user, now)?, 700, "{}", layout.name);
-        assert_eq!(count(layout, 0, kernel, now)?, 300, "{}", layout.name);
+        assert_eq!(count(layout, 0, user, &now)?, 700, "{}", layout.name);
+        assert_eq!(count(layout, 0, kernel, &now)?, 300, "{}", layout.name);
     }
     Ok(())
 }
