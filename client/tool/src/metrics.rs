@@ -3,6 +3,7 @@
 //! They are data, not code: `metrics.toml` lists them and describes its format, and
 //! [`Metrics::add_file`] adds a user's own.
 
+mod architectural;
 pub(crate) mod formula;
 
 use crate::cli::args::joined;

@@ -295,3 +295,38 @@ fn a_start_is_tried_again_while_the_machine_wakes_up() {
     // The model did start at the first request; what matters is that the request was repeated.
     assert_eq!(outcome.expect_err("it runs already").code(), "running");
 }
+
+/// By the architectural events where the vendor has formulas too: on the performance cores bad
+/// speculation is what is left of the slots, on the efficiency cores slots are the sum.
+#[test]
+fn the_architectural_events_say_what_the_workload_does() {
+    let dump = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/cpuid/GenuineIntel00C0652_ArrowLakeH_04_CPUID.txt"
+    );
+    if !std::path::Path::new(dump).exists() {
+        eprintln!("skipped: no {dump}");
+        return;
+    }
+    let (_folder, file) = scratch();
+    let parsed =
+        Arguments::parse_from(["halprof", "--quiet", "--json", "stat", "--topdown", "-o", &file]);
+    let parsed = parsed.expect("arguments");
+    let Commands::Stat(options) = &parsed.command else { panic!("not stat") };
+    let output = output(&parsed);
+    let status = stat::run_by(options, stat::Method::Architectural, &mut context(dump), &output);
+    assert_eq!(status.expect("counts"), 0);
+    let written = std::fs::read(&file).expect("a result");
+    let stat: serde_json::Value = serde_json::from_slice(&written).expect("JSON");
+    let rows = stat["topdown"].as_array().expect("rows");
+    let (low_power, others): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|row| row["cpu_type"] == "arrowlake_crestmont");
+    assert_eq!(others.len(), 8);
+    for (row, expected) in others.iter().zip([25.0, 5.0, 60.0, 10.0].iter().cycle()) {
+        let value = row["value"].as_f64().unwrap_or_else(|| panic!("{row}"));
+        assert!((value - expected).abs() < 0.1, "{row}");
+        assert_eq!(row["method"], "architectural");
+    }
+    let [none] = low_power[..] else { panic!("{low_power:?}") };
+    assert!(none["reason"].as_str().expect("a reason").contains("TopdownSlots"), "{none}");
+}

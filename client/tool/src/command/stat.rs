@@ -38,7 +38,7 @@ use halprof_profile::file::inventory::Inventory;
 use indicatif::ProgressBar;
 use interval_writer::{IntervalWriter, owns_output};
 use openmetrics::Exposition;
-pub(crate) use result::{Interval, StatResult};
+pub(crate) use result::{Interval, Method, StatResult};
 use result::{PassRow, RunRow, StatRows};
 use shared_types::request::counts::Count;
 use std::collections::BTreeMap;
@@ -71,6 +71,16 @@ struct PassOf<'a> {
 }
 
 pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
+    run_by(options, Method::Vendor, ctx, output)
+}
+
+/// The same, with another method of top-down analysis than the vendor's formulas where there are any.
+pub(crate) fn run_by(
+    options: &args::Stat,
+    method: Method,
+    ctx: &mut Context,
+    output: &Output,
+) -> Result<u32> {
     if let Some(mut tracing) = ctx.tracing.take() {
         return traced::run(options, tracing.as_mut(), ctx, output);
     }
@@ -81,7 +91,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let mut event_set = event_set(options, ctx, &metrics, &requested)?;
     event_set.setup.slice_100ns = slice_100ns;
     let topdown = match options.topdown {
-        Some(level) => Some(TopDown::add(&mut event_set, &metrics, level, ctx)?),
+        Some(level) => Some(TopDown::add(&mut event_set, &metrics, level, method, ctx)?),
         None => None,
     };
     let mut warnings = ctx.remarks(&options.selection);

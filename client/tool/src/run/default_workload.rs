@@ -27,7 +27,7 @@ struct Cores {
 /// The name in [`Cores`] of those that count slots by the architectural events alone.
 const ARCHITECTURAL: &str = "architectural";
 
-/// An event of a list, and how often it happens: a formula over the names of [`Slots`].
+/// An event of a list, and how often it happens: a formula over the names of [`Division`].
 #[derive(Deserialize)]
 struct SlotEvent {
     events: String,
@@ -36,7 +36,7 @@ struct SlotEvent {
 }
 
 /// What a hardware thread does with the issue slots of its core.
-struct Slots {
+struct Division {
     /// The operations that its core issues in a cycle.
     width: f64,
     slots: f64,
@@ -51,7 +51,7 @@ struct Slots {
     lost: f64,
 }
 
-impl Slots {
+impl Division {
     /// A twentieth of the slots are lost to bad speculation, four fifths of these to mispredicted
     /// branches; three fifths wait for the back end, half of these for memory; the rest that do not
     /// retire wait for the front end, half of these for its latency. Where so much retires that none
@@ -115,7 +115,7 @@ impl Work {
 }
 
 impl SlotEvent {
-    fn amount(&self, slots: &Slots) -> Option<u64> {
+    fn amount(&self, slots: &Division) -> Option<u64> {
         let formula = Formula::parse_with(&self.amount, &[]).ok()?;
         u64::try_from(rounded(formula.value(false, &|name: &str| slots.named(name))?.value)).ok()
     }
@@ -136,7 +136,7 @@ fn events(table: &str, work: &Work) -> Vec<(String, u64)> {
     let Some(cores) = cores().find(|cores| cores.table == table) else {
         return Vec::new();
     };
-    let slots = Slots::new(cores.width, work);
+    let slots = Division::new(cores.width, work);
     let events = slot_events().filter(|row| row.events == cores.events);
     let amounts = events.filter_map(|row| {
         let amount = row.amount(&slots)?;
@@ -290,7 +290,7 @@ mod tests {
         let all = || Microarchitecture::all().iter();
         assert_eq!((cores().count(), slot_events().count()), (34, 48));
         let work = Work { instructions: 100_000_000, cycles: 150_000_000, threads: 2 };
-        let slots = Slots::new(4, &work);
+        let slots = Division::new(4, &work);
         assert!(slot_events().all(|row| row.amount(&slots).is_some()));
         for cores in cores() {
             let is_known = all().any(|one| one.table == cores.table);

@@ -436,6 +436,8 @@ impl EventSet {
         let is_plain = counts.is_empty() || note.is_empty() || note.contains("same");
         // Why it cannot be sampled does not matter to a count.
         let is_plain = is_plain || source.reason.is_some_and(concerns_sampling_alone);
+        // What the boot processor lacks does not matter where others count it.
+        let is_plain = is_plain || source.flags & Source::SUPPORTED == 0;
         (!is_plain).then(|| format!("{counts}: {note}"))
     }
 

@@ -2,7 +2,7 @@
 //! real processor?
 
 use crate::cli::describe::assert_described;
-use crate::cli::support::{folder, halprof_json, json, text};
+use crate::cli::support::{folder, halprof, halprof_json, json, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -66,5 +66,56 @@ fn top_down_adds_up_on_every_dump() {
             assert!((sum - 100.0).abs() <= bound + 0.01, "{machine} {kind}: {sum} ±{bound}");
             assert!((4..=5).contains(&parts.len()), "{machine} {kind}");
         }
+    }
+}
+
+/// Processors of which no formula is published, by the signature in leaf 1 EAX and the native model in
+/// leaf 0x1A EAX, with the method of their performance and efficiency cores. Their own leaves are not
+/// known: those of Arrow Lake H stand for them, of which leaf 0x23 differs by the type of core.
+const WITHOUT_FORMULA: [(&str, u32, u8, [&str; 2]); 5] = [
+    ("Panther Lake", 0x000C_06C0, 4, ["vendor", "architectural"]),
+    ("Nova Lake", 0x0030_0F10, 5, ["architectural", "architectural"]),
+    ("Nova Lake", 0x0030_0F30, 5, ["architectural", "architectural"]),
+    ("Clearwater Forest", 0x000D_06D0, 3, ["architectural", "architectural"]),
+    ("Diamond Rapids", 0x0040_0F10, 3, ["architectural", "architectural"]),
+];
+
+/// The low-power efficiency cores have none of the architectural events.
+#[test]
+fn top_down_is_by_the_architectural_events_where_leaf_0x23_has_them() {
+    let Some(dump) = dumps().into_iter().find(|dump| text(dump).contains("ArrowLakeH")) else {
+        return;
+    };
+    let dump = std::fs::read_to_string(dump).expect("a dump");
+    let (_folder, path) = folder();
+    for (name, signature, native, methods) in WITHOUT_FORMULA {
+        let edited = dump
+            .replace("CPUID 00000001: 000C0652", &format!("CPUID 00000001: {signature:08X}"))
+            .replace("CPUID 0000001A: 40000003", &format!("CPUID 0000001A: 4000000{native}"))
+            .replace("CPUID 0000001A: 20000003", &format!("CPUID 0000001A: 2000000{native}"));
+        std::fs::write(&path, edited).expect("a file");
+        let machine = text(&path);
+        let stat = json(&format!("--machine {machine} stat --topdown"));
+        let rows = stat["topdown"].as_array().expect("rows");
+        let cpu_types: Vec<_> =
+            rows.chunk_by(|one, next| one["cpu_type"] == next["cpu_type"]).collect();
+        let [performance, efficiency, low_power] = cpu_types[..] else {
+            panic!("{name}: {rows:?}");
+        };
+        for (rows, method) in [performance, efficiency].into_iter().zip(methods) {
+            // Eight slots a cycle, of which 120 million of 1,200 million retire.
+            for (row, expected) in rows.iter().zip([25.0, 5.0, 60.0, 10.0]) {
+                let value = row["value"].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+                assert!((value - expected).abs() < 0.1, "{name}: {row}");
+                assert_eq!(row["method"], method, "{name}: {row}");
+            }
+            assert_eq!(rows.len(), 4, "{name}");
+        }
+        let [none] = low_power else { panic!("{name}: {low_power:?}") };
+        let reason = none["reason"].as_str().expect("a reason");
+        assert!(reason.contains("leaf 0x23"), "{name}: {reason}");
+        assert!(none["method"].is_null() && none["value"].is_null(), "{name}: {none}");
+        let shown = halprof(&format!("--machine {machine} stat --topdown")).stdout;
+        assert!(shown.contains("by the architectural events"), "{shown}");
     }
 }

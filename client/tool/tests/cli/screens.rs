@@ -21,7 +21,7 @@ const SCREENS: [(&str, &str); 20] = [
         "stat-intervals-hybrid",
         "--machine hybrid stat -I 50 --per-core-type -e TotalCycles,FixedTopdownSlots",
     ),
-    ("topdown", "--machine skylake stat --topdown=2 -C 0"),
+    ("topdown", "--machine skylake stat --topdown=2 -C 0-1"),
     (
         "top-by-symbol",
         "--machine skylake top --once --by process,symbol --workload instructions=100000000,cycles=100000000,programs=70+20+10,user=90",

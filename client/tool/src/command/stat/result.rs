@@ -78,6 +78,18 @@ pub(crate) struct TopDownRow {
     pub(super) reason: Option<String>,
     /// Its events were counted at the same time.
     pub(super) together: bool,
+    /// By whose formulas; null if there are none.
+    pub(super) method: Option<Method>,
+}
+
+/// How the parts of the slots are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Method {
+    /// By the vendor's formulas for the microarchitecture.
+    Vendor,
+    /// By the architectural events, four of five of which give level 1.
+    Architectural,
 }
 
 /// The part of a count that one process has.
@@ -243,6 +255,7 @@ pub(super) struct StatLine {
     started_ns: Option<u64>,
     switches: Option<u64>,
     complete: Option<bool>,
+    method: Option<Method>,
 }
 
 impl Interval {
@@ -336,6 +349,7 @@ impl TopDownRow {
             cpu_type: Some(self.cpu_type.clone()),
             level: Some(self.level),
             reason: self.reason.clone(),
+            method: self.method,
             ..StatLine::default()
         }
     }

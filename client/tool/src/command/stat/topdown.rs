@@ -1,11 +1,11 @@
 //! `stat --topdown`: which events it needs, and its results.
 
 use super::counts::Counts;
-use super::result::TopDownRow;
+use super::result::{Method, TopDownRow};
 use crate::metrics::{Counted, MetricRow, Metrics, TopDownMetric, never_scheduled};
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::event_set::{EventSet, countable};
+use crate::select::event_set::{EventSet, choose, countable};
 use crate::select::time::nanoseconds;
 use crate::target::context::Context;
 use crate::target::machine::sibling;
@@ -13,12 +13,15 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::catalog::CpuType as Known;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::selection::format_processors;
+use shared_types::ProfileInterface;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 
 /// If the sum of the parts is off by more than this and their bounds, in percent, a line says so.
 const OFF: f64 = 1.0;
 
+/// The name of a CPU type without a table of events.
+const UNKNOWN: &str = "unknown";
 const TOO_FEW: &str = "too few slices";
 
 /// What shows where a part comes from, best first.
@@ -54,6 +57,7 @@ struct CpuType {
     name: String,
     number: u8,
     parts: Vec<TopDownMetric>,
+    method: Option<Method>,
     /// The parts that have parts of their own.
     divided: Vec<String>,
     /// Why an event of a part is not counted, by the event's spelling in a list.
@@ -78,11 +82,13 @@ impl Refused {
 }
 
 impl TopDown {
-    /// Adds the events that must be counted.
+    /// Adds the events that must be counted. By the architectural events it is where the vendor has no
+    /// formulas, or where `method` asks for it.
     pub(super) fn add(
         event_set: &mut EventSet,
         metrics: &Metrics,
         level: u8,
+        method: Method,
         ctx: &mut Context,
     ) -> Result<Self> {
         let is_measured = |known: &&Known| {
@@ -91,7 +97,8 @@ impl TopDown {
         let catalog = event_set.catalog();
         let measured = catalog.cpu_types().iter().filter(is_measured);
         let mut cpu_types: Vec<CpuType> =
-            measured.map(|known| CpuType::new(known, level, metrics, catalog)).collect();
+            measured.map(|known| CpuType::new(known, level, method, metrics, catalog)).collect();
+        distinguish(&mut cpu_types);
         for cpu_type in &mut cpu_types {
             cpu_type.refuse_halves_of_cores(event_set, metrics);
         }
@@ -151,25 +158,26 @@ impl TopDown {
 }
 
 impl CpuType {
-    fn new(known: &Known, level: u8, metrics: &Metrics, catalog: &Catalog) -> Self {
-        let microarchitecture = known.microarchitecture;
+    fn new(known: &Known, level: u8, method: Method, metrics: &Metrics, catalog: &Catalog) -> Self {
+        let microarchitecture = known.microarchitecture.filter(|_| method == Method::Vendor);
         let parts_to =
             |level| microarchitecture.map_or_else(Vec::new, |one| metrics.topdown(one, level));
-        let parts = parts_to(level);
-        let why = match (microarchitecture, parts.is_empty()) {
-            (None, _) => Some("the events of this processor are not known"),
-            (Some(_), true) => Some(
-                "the vendor has no formula for this processor that general counters can compute",
-            ),
-            (Some(_), false) => None,
+        let number = known.processor.cpu_type;
+        let (parts, method, refused) = match parts_to(level) {
+            parts if !parts.is_empty() => (parts, Some(Method::Vendor), None),
+            _ => match by_architectural_events(known, metrics, catalog) {
+                Ok(parts) => (parts, Some(Method::Architectural), None),
+                Err(why) => (Vec::new(), None, Some(Refused::new(why))),
+            },
         };
         Self {
-            name: microarchitecture.map_or("unknown", |one| one.table).to_owned(),
-            number: known.processor.cpu_type,
+            name: known.microarchitecture.map_or(UNKNOWN, |one| one.table).to_owned(),
+            number,
             parts,
+            method,
             divided: parts_to(2).into_iter().filter_map(|part| part.parent).collect(),
             errors: BTreeMap::new(),
-            refused: why.map(Refused::new),
+            refused,
             causes: causes(catalog, &known.processor),
         }
     }
@@ -202,10 +210,7 @@ impl CpuType {
 
     /// The events of its parts, each as it can be counted best.
     fn events(&self, metrics: &Metrics, catalog: &Catalog) -> Vec<String> {
-        let is_counted = |name: &&str| {
-            let event = countable(name, catalog);
-            event.is_some_and(|event| catalog.spec_on(&event, self.number).is_some())
-        };
+        let is_counted = |name: &&str| is_counted_on(self.number, name, catalog);
         let parts = self.parts.iter().filter(|_| self.refused.is_none());
         let terms = parts.flat_map(|part| metrics.terms(&part.metric));
         let mut events = Vec::new();
@@ -251,7 +256,8 @@ impl CpuType {
                 Err(reason) => (None, None, Some(reason)),
             };
             let (cpu_type, metric) = (self.name.clone(), metric.to_owned());
-            TopDownRow { cpu_type, metric, level, parent, value, error, reason, together }
+            let method = self.method;
+            TopDownRow { cpu_type, metric, level, parent, value, error, reason, together, method }
         };
         if let Some(Refused { why, .. }) = &self.refused {
             return vec![row("top-down", 1, None, Err(why.clone()))];
@@ -328,6 +334,41 @@ impl CpuType {
     }
 }
 
+/// The parts by the architectural events, or why there are none.
+fn by_architectural_events(
+    known: &Known,
+    metrics: &Metrics,
+    catalog: &Catalog,
+) -> std::result::Result<Vec<TopDownMetric>, String> {
+    let Processor { cpu_type, interface, .. } = known.processor;
+    let no_formula = match known.microarchitecture {
+        None => "the events of this processor are not known",
+        Some(_) => "the vendor has no formula for this processor that general counters can compute",
+    };
+    if interface != ProfileInterface::Emon as u32 {
+        return Err(no_formula.to_owned());
+    }
+    let parts = metrics.architectural(|name| is_counted_on(cpu_type, name, catalog));
+    parts.map_err(|why| format!("{no_formula}, and {why}"))
+}
+
+/// Whether a CPU type counts an event, whatever the others do.
+fn is_counted_on(cpu_type: u8, name: &str, catalog: &Catalog) -> bool {
+    let event = choose(name, catalog).ok().and_then(|events| events.into_iter().next());
+    let event = event.filter(|event| event.label.eq_ignore_ascii_case(name));
+    event.is_some_and(|event| catalog.spec_on(&event, cpu_type).is_some())
+}
+
+/// Several CPU types without a table of events are told apart by their numbers.
+fn distinguish(cpu_types: &mut [CpuType]) {
+    let of = |name: &str, all: &[CpuType]| all.iter().filter(|one| one.name == name).count();
+    let names: Vec<String> = cpu_types.iter().map(|one| one.name.clone()).collect();
+    let repeated: Vec<bool> = names.iter().map(|name| of(name, cpu_types) > 1).collect();
+    for (cpu_type, _) in cpu_types.iter_mut().zip(repeated).filter(|(_, repeated)| *repeated) {
+        cpu_type.name = format!("{}, CPU type {}", cpu_type.name, cpu_type.number);
+    }
+}
+
 /// A value, its bound, and why that is unknown.
 type Value = (f64, Option<f64>, Option<String>);
 
@@ -387,7 +428,9 @@ pub(super) fn text(rows: &[TopDownRow], next: &BTreeMap<String, String>, width: 
     let mut text = String::new();
     for own in rows.chunk_by(|one, next| one.cpu_type == next.cpu_type) {
         let cpu_type = own.first().map_or("", |row| row.cpu_type.as_str());
-        text += &format!("\nWhere the slots went ({cpu_type}):\n");
+        let is_architectural = own.iter().any(|row| row.method == Some(Method::Architectural));
+        let by = if is_architectural { ", by the architectural events" } else { "" };
+        text += &format!("\nWhere the slots went ({cpu_type}){by}:\n");
         text += &records(width, own);
         let together = "There are not enough counters for all events at once: parts of one figure were counted at different times.";
         let together = own.iter().any(|row| !row.together).then_some(together);
@@ -429,6 +472,7 @@ mod tests {
             error,
             reason: value.is_none().then(String::new),
             together: true,
+            method: Some(Method::Vendor),
         };
         for (parts, told) in [
             (&[(Some(40.0), None), (Some(60.5), None)][..], None),
