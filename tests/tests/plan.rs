@@ -227,8 +227,9 @@ fn time_is_sampled_by_cycles_or_refused() {
         };
         let request = configure(number, SAMPLE, &[spec(TIME)]);
         let reply = wire.send(session::CONFIGURE, &request);
+        let flags = by | UsedInterval::DRAWN;
         let expected =
-            UsedInterval { source: TIME, flags: by, requested: 0, used: 10_000, events: 1_000_000 };
+            UsedInterval { source: TIME, flags, requested: 0, used: 10_000, events: 1_000_000 };
         assert_eq!(reply.elements::<Configured, UsedInterval>(), [expected]);
         let (plan, places) =
             planned(&mut wire, &configuration(SAMPLE), &[spec(TIME)]).expect("a plan");

@@ -42,6 +42,8 @@ pub struct CounterConfig {
     /// Events between two samples, before any doubling by the throttle; 0 if the source is not
     /// sampled.
     pub period: u32,
+    /// `period` is a mean: each period is drawn from a band around it.
+    pub(crate) drawn: bool,
     /// The counter.
     pub counter: Counter,
     /// Its width.

@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) slice_polls: u32,
     /// The ticks of the time-stamp counter after which a timer tick is the last of its slice.
     pub(crate) slice_ticks: u64,
-    /// Seed of the order of slices.
+    /// Seed of the order of slices, and of what periods are drawn.
     pub(crate) seed: u32,
     /// Frequency of the time-stamp counter, in ticks per second.
     pub(crate) frequency: u64,

@@ -15,7 +15,7 @@ use crate::plan::program::{CpuProgram, ticks};
 use crate::run::host::Local;
 use crate::run::overflow::reload_events;
 use crate::run::pmu;
-use crate::run::state::{Phase, doubled};
+use crate::run::state::Phase;
 use crate::run::throttle::Throttle;
 use shared_types::ErrorCode;
 use shared_types::request::counts::Count;
@@ -217,7 +217,7 @@ impl<M: Machine> Local<'_, M> {
         let count = self.program.settings.count;
         state.totals.each.get_mut(..count).unwrap_or_default().zero();
         state.counts.each.get_mut(..count).unwrap_or_default().zero();
-        state.doublings = 0;
+        state.periods.begin(seed as u32);
         let frequency = self.program.settings.frequency;
         state.throttle = Throttle::new(frequency, state.capabilities.virtualized, accesses);
         state.statistics.zero();
@@ -335,12 +335,13 @@ impl<M: Machine> Local<'_, M> {
             let mut events = 0;
             if config.interrupts {
                 let total = &mut state.totals[config.source];
-                total.current_period = doubled(config.period.into(), state.doublings);
-                // What an earlier slice has counted of this period is not lost: the slice goes on
-                // where that one ended, so that multiplexed sources are sampled at their period
-                // too.
-                let remaining = total.current_period.saturating_sub(total.carried);
-                events = reload_events(remaining, one_late);
+                // The slice goes on with the period in which an earlier one ended, so that
+                // multiplexed sources are sampled at their period too. Drawn anew, it might already
+                // be over, and samples would come where slices begin.
+                if total.current_period == 0 {
+                    total.current_period = state.periods.next(config);
+                }
+                events = reload_events(total.remaining(), one_late);
             }
             (config, events)
         });
@@ -406,12 +407,12 @@ impl<M: Machine> Local<'_, M> {
 }
 
 impl<'a, M> Local<'a, M> {
-    /// The longest period with which a source is now sampled, in events.
+    /// The longest period with which a source is now sampled, in events; of drawn ones the mean.
     pub(crate) fn longest_period(&self) -> u64 {
         let configs = self.cpu_program().map(|cpu_program| &cpu_program.configs.each);
         let configs = configs.into_iter().flatten().take(self.program.settings.count);
         let longest = configs.map(|config| config.period).max();
-        doubled(longest.unwrap_or(0).into(), self.state.doublings)
+        self.state.periods.lengthened(longest.unwrap_or(0))
     }
 
     /// What this CPU type runs.

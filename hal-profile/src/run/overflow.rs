@@ -15,7 +15,7 @@ use crate::run::host::Local;
 use crate::run::lbr::Reader;
 use crate::run::pmu;
 use crate::run::ring::{Ring, Word};
-use crate::run::state::{Due, MOST_DOUBLINGS, Phase, ProcessorState};
+use crate::run::state::{Due, Phase, ProcessorState};
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::Decision;
 use shared_types::{Branch, ErrorCode, LossCause, Mode, Sample};
@@ -191,7 +191,7 @@ impl<M: Machine> Local<'_, M> {
             active,
             totals,
             statistics,
-            doublings,
+            periods,
             cpu_type,
             branches: recorded,
             register_value,
@@ -232,7 +232,7 @@ impl<M: Machine> Local<'_, M> {
             };
             // Every counter is examined, also after one was found: with LVTPC masked, two overflows
             // make one interrupt.
-            let due = total.overflowed(counter, value, *doublings);
+            let due = total.overflowed(counter, value, periods);
             let branches = match &mut reader {
                 Some(reader) => reader.read(machine, capabilities),
                 None => (0, &[] as &[Branch]),
@@ -265,10 +265,9 @@ impl<M: Machine> Local<'_, M> {
             Decision::Throttle => {
                 statistics.throttled = statistics.throttled.wrapping_add(1);
                 statistics.deferred.throttled.add(exit);
-                // It takes effect at the next reload: presets that are already running stay.
-                state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
+                state.periods.double();
             }
-            Decision::Relax => state.doublings = state.doublings.saturating_sub(1),
+            Decision::Relax => state.periods.halve(),
         }
     }
 

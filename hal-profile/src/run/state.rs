@@ -26,17 +26,13 @@
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{Active, ActiveCounters};
 use crate::plan::index::PerSource;
+use crate::run::period::Periods;
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::Throttle;
 use crate::source::MAX_SOURCES;
 use shared_types::request::counts::Count;
 use shared_types::{Branch, MAX_BRANCHES};
 use zerocopy::FromZeros;
-
-/// The longest period of any source: the most that a sign-extended 32-bit counter write can hold.
-const LONGEST_PERIOD: u64 = i32::MAX as u64;
-/// Further doublings change nothing: by then even the shortest period exceeds the longest.
-pub(crate) const MOST_DOUBLINGS: u32 = 31;
 
 /// One processor's state; its host keeps one for each.
 #[derive(Debug, FromZeros)]
@@ -56,8 +52,7 @@ pub struct ProcessorState {
     pub(crate) counts: PerSource<Count>,
     pub(crate) order: Order,
     pub(crate) throttle: Throttle,
-    /// How many times the throttle has doubled the periods.
-    pub(crate) doublings: u32,
+    pub(crate) periods: Periods,
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
     pub(crate) saved: SavedRegisters,
@@ -125,7 +120,7 @@ pub(crate) struct Order {
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Total {
     pub(crate) counted: u64,
-    /// Sampling: the period for which the current preset was computed.
+    /// Sampling: the period for which the current preset was computed; 0 before the first.
     pub(crate) current_period: u64,
     /// Sampling: events counted since the last sample.
     pub(crate) carried: u64,
@@ -204,14 +199,6 @@ impl ProcessorState {
     }
 }
 
-/// A source's sampling period after `doublings` doublings, in events.
-pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
-    match doublings {
-        0 => period,
-        _ => period.saturating_mul(1 << doublings.min(MOST_DOUBLINGS)).min(LONGEST_PERIOD),
-    }
-}
-
 impl Order {
     /// Starts a new order of `count` slices.
     pub(crate) fn begin(&mut self, count: u16, seed: u64) {
@@ -275,7 +262,12 @@ pub(crate) struct Due {
 impl Total {
     /// Accounts for an overflow that was seen at `value`. What came after it is carried into the
     /// next period, so that N periods take N times the period, however late interrupts come.
-    pub(crate) fn overflowed(&mut self, active: &mut Active, value: u64, doublings: u32) -> Due {
+    pub(crate) fn overflowed(
+        &mut self,
+        active: &mut Active,
+        value: u64,
+        next: &mut Periods,
+    ) -> Due {
         let came = active.advance(value);
         self.counted = self.counted.wrapping_add(came);
         // A late interrupt finds more than one period gone: those are coalesced, the rest is
@@ -284,8 +276,14 @@ impl Total {
         let period = self.current_period.max(1);
         let (periods, residue) = (since / period, since % period);
         self.carried = residue;
-        self.current_period = doubled(active.config.period.into(), doublings);
-        Due { periods, period, remaining: self.current_period.saturating_sub(residue) }
+        self.current_period = next.next(&active.config);
+        Due { periods, period, remaining: self.remaining() }
+    }
+
+    /// Events until the current period ends.
+    #[inline]
+    pub(crate) fn remaining(&self) -> u64 {
+        self.current_period.saturating_sub(self.carried)
     }
 
     /// Adds the events that a counter has counted since the previous call.

@@ -5,7 +5,7 @@ use super::branches;
 use super::by_thread;
 use super::cpu_types::CpuTypes;
 use super::events::RING_BYTES;
-use super::interval::{Clock, used_interval};
+use super::interval::{Clock, drawn, used_interval};
 use super::io_buffer::{IoBuffer, Refused, refused};
 use super::programs::make_programs;
 use super::requirements::sampled_time;
@@ -162,13 +162,14 @@ fn resolve(
     // Whether the machine has the source, its requirements find out.
     let timer = id == ProfileSource::TIME && !settings.samples;
     let mut interval = used_interval(id, spec.interval, timer, clock);
+    interval.flags |= drawn(settings, spec.interval, spec.flags & Spec::MEAN != 0);
     if id == ProfileSource::TIME && !timer {
         let in_use = cpu_types.fixed_in_use(CpuTypes::BOOT);
         let (_, _, flag) =
             sampled_time(cpu_types.boot(), in_use).map_err(|error| refused(error, id.0, 0))?;
         interval.flags |= flag;
     }
-    if spec.flags & !Spec::ALONE != 0 {
+    if spec.flags & !(Spec::ALONE | Spec::MEAN) != 0 {
         return Err(bad_value(offset_of!(Spec, flags), spec.flags.into()));
     }
     Ok(Source {

@@ -1,6 +1,6 @@
 //! Intervals: what is used for a requested one, within the limits of its source and of the clocks.
 
-use crate::plan::program::{Program, ticks};
+use crate::plan::program::{Program, Settings, ticks};
 use crate::source::limits;
 use shared_types::ProfileSource;
 use shared_types::request::session::UsedInterval;
@@ -48,13 +48,19 @@ pub(super) fn used_interval(
     used
 }
 
+/// The flag of a sampled source whose periods are drawn: no interval was requested, or its `mean`.
+pub(super) fn drawn(settings: &Settings, requested: u64, mean: bool) -> u32 {
+    if settings.samples && (mean || requested == 0) { UsedInterval::DRAWN } else { 0 }
+}
+
 /// The events between two samples; 32 bits have room for every source's largest interval.
 pub(super) fn period(interval: &UsedInterval) -> u32 {
     interval.events.try_into().unwrap_or(u32::MAX)
 }
 
 impl Program {
-    /// Sets the interval of a source; `None` if the session does not have the source.
+    /// Sets the interval of a source, exactly unless it is 0; `None` if the session does not have
+    /// the source.
     pub(super) fn set_interval(
         &mut self,
         id: u32,
@@ -68,7 +74,7 @@ impl Program {
         for (index, source) in sources.filter(|(_, source)| source.id == id) {
             let flags = source.interval.flags & by;
             source.interval = used_interval(ProfileSource(id), requested, source.timer, clock);
-            source.interval.flags |= flags;
+            source.interval.flags |= flags | drawn(&self.settings, requested, false);
             set = Some(source.interval);
             let configs = self
                 .cpu_programs
@@ -76,6 +82,7 @@ impl Program {
                 .filter_map(|program| program.configs.each.get_mut(index));
             for config in configs.filter(|config| config.interrupts) {
                 config.period = period(&source.interval);
+                config.drawn = source.interval.flags & UsedInterval::DRAWN != 0;
             }
         }
         set

@@ -17,6 +17,7 @@ use crate::source::catalog;
 use crate::source::encode;
 use crate::source::filter::Filter;
 use crate::source::{ANY, NO_COUNTER, Select};
+use shared_types::request::session::UsedInterval;
 use shared_types::{ErrorCode, ProfileSource};
 use zerocopy::FromZeros as _;
 
@@ -196,6 +197,7 @@ fn config(
         interrupts: settings.samples,
         pair: needed.pair,
         period: if settings.samples { period(&source.interval) } else { 0 },
+        drawn: source.interval.flags & UsedInterval::DRAWN != 0,
         slice: assigned.slice,
         ..CounterConfig::new(capabilities, assigned.counter, encoding)
     }

@@ -79,7 +79,7 @@ pub struct Configure {
     pub slice_100ns: u32,
     /// Capacity of each processor's ring, in samples; 0 for the default.
     pub ring_samples: u32,
-    /// Seed for shuffling the order of the slices.
+    /// Seed for shuffling the order of the slices, and for drawing periods.
     pub slice_seed: u32,
     /// Branches recorded for each sample: 0, 8, 16 or 32.
     pub branches: u16,
@@ -137,7 +137,7 @@ pub struct Spec {
     pub counters: u32,
     /// The CPU types that count it, as a mask; 0 for all.
     pub cpu_types: u16,
-    /// [`Self::ALONE`].
+    /// [`Self::ALONE`] and [`Self::MEAN`].
     pub flags: u16,
 }
 
@@ -163,6 +163,9 @@ impl Spec {
     }
     /// In `flags`: nothing else may be counted at the same time.
     pub const ALONE: u16 = 1 << 0;
+    /// In `flags`: `interval` is a mean, around which each period is drawn, as it is around a
+    /// default: see [`UsedInterval::DRAWN`].
+    pub const MEAN: u16 = 1 << 1;
 }
 
 /// Reply to [`CONFIGURE`]; one [`UsedInterval`] for each spec follows.
@@ -206,6 +209,9 @@ impl UsedInterval {
     /// frequency: halted time is not sampled, and a core that runs faster or slower is sampled more
     /// or less often.
     pub const BY_CORE_CYCLES: u32 = 1 << 2;
+    /// If the source is sampled, each of its periods is drawn at random, from `events - events / 16`
+    /// to `events + events / 16`, so that none is in step with what runs. A sample has its own.
+    pub const DRAWN: u32 = 1 << 3;
 }
 
 /// Request of [`SET_INTERVAL`].

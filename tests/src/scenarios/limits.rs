@@ -138,7 +138,7 @@ fn alone() -> Vec<Limit> {
         let answer = Answer::Refused(ErrorCode::DoesNotFit, RAW, 0);
         row(MODEL, specs.map(in_group).to_vec(), answer)
     };
-    let unknown_flag = Spec { flags: 2, ..alone };
+    let unknown_flag = Spec { flags: 4, ..alone };
     // Instructions are counted by fixed counter 0.
     let instructions = Spec { flags: Spec::ALONE, ..spec(2) };
     vec![
@@ -152,7 +152,7 @@ fn alone() -> Vec<Limit> {
         ),
         does_not_fit([alone, other(1)]),
         does_not_fit([other(1), alone]),
-        row(MODEL, vec![unknown_flag], Answer::Refused(ErrorCode::BadValue, 30, 2)),
+        row(MODEL, vec![unknown_flag], Answer::Refused(ErrorCode::BadValue, 30, 4)),
     ]
 }
 

@@ -13,6 +13,8 @@ use sim::load::workload::{KERNEL_CODE, USER_CODE};
 
 scenarios![
     every_period_gives_one_sample,
+    periods_that_are_not_exact_are_drawn,
+    a_drawn_period_goes_on_in_the_next_slice,
     all_processors_sample_at_once,
     netburst_samples_where_overflows_are_not_flagged,
     late_interrupts_do_not_drift,
@@ -113,6 +115,61 @@ fn every_period_gives_one_sample<B: Backend>() {
         let sampled = sample(&mut connection, specs, &workload);
         samples_are(model, &sampled, works, expected);
     }
+}
+
+/// Events of a source that its samples stand for, stored or lost, are all but those of a last
+/// period; each period is of the band, and their mean is the one that is used.
+fn periods_that_are_not_exact_are_drawn<B: Backend>() {
+    const COUNTED: u64 = 65_536 * 3000;
+    for model in ["yonah", "skylake", "k8", "zen4", "pentium3", "pentium4"] {
+        for skid in [0, 5000] {
+            let mut connection = machine::<B>(model, 2);
+            let specs = specs(&mut connection, "TotalIssues");
+            let text = format!("instructions={COUNTED},processors=0-1,skid={skid}");
+            let sampled = sample(&mut connection, specs, &workload(&text));
+            let mut processors: Vec<Vec<u64>> = Vec::new();
+            for processor in 0..2 {
+                let own = sampled.samples.iter().filter(|sample| sample.processor == processor);
+                let periods: Vec<u64> = own.map(|sample| sample.period).collect();
+                let sum: u64 = periods.iter().sum();
+                assert!((1..=69_632).contains(&(COUNTED - sum)), "{model} {skid}: {sum}");
+                assert!(periods.iter().all(|period| (61_440..=69_632).contains(period)), "{model}");
+                assert!(periods.iter().any(|&period| period < 61_500), "{model}");
+                assert!(periods.iter().any(|&period| period > 69_570), "{model}");
+                // Five standard deviations of the mean of 3,000.
+                let mean = sum / periods.len() as u64;
+                assert!(mean.abs_diff(65_536) < 220, "{model} {skid}: {mean}");
+                processors.push(periods);
+            }
+            assert_ne!(processors[0], processors[1], "{model}");
+            assert_eq!(sampled.statistics.lost, [0; 4], "{model}");
+            accounts_for_all(&sampled);
+        }
+    }
+}
+
+/// Were it drawn anew, it might be over when the slice begins: samples would come where slices
+/// begin, and more of them than there are periods.
+fn a_drawn_period_goes_on_in_the_next_slice<B: Backend>() {
+    let mut connection = machine::<B>("core2", 1);
+    let list = "TotalIssues,TotalCycles,BranchInstructions,BranchMispredictions,LLCReference";
+    let mut specs = specs(&mut connection, list);
+    for spec in &mut specs {
+        // Many slices are shorter than a period.
+        (spec.interval, spec.flags) = (40_000_000, Spec::MEAN);
+    }
+    let text = "instructions=8000000000,cycles=8000000000,branches=8000000000,\
+        branch-misses=8000000000,llc-references=8000000000";
+    let sampled = sample(&mut connection, specs, &workload(text));
+    assert!(sampled.samples.len() > 200);
+    for (source, count) in (0..).zip(&sampled.counts[0]) {
+        let own: Vec<_> = sampled.samples.iter().filter(|sample| sample.source == source).collect();
+        let sum: u64 = own.iter().map(|sample| sample.period).sum();
+        assert!(count.counted - sum < 42_500_000 + 1, "{source}: {sum} of {count:?}");
+        let mean = sum / own.len() as u64;
+        assert!(mean.abs_diff(40_000_000) < 1_000_000, "{source}: {mean}");
+    }
+    accounts_for_all(&sampled);
 }
 
 fn all_processors_sample_at_once<B: Backend>() {
