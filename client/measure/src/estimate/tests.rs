@@ -41,6 +41,9 @@ fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
     (of_slices(&seen, ticks * rates.len() as u64), rates.iter().map(events).sum())
 }
 
+/// Ticks of a slice against which the error of its times is nothing.
+const LONG: u128 = 1 << 40;
+
 fn miss(estimate: &Estimate, truth: u64) -> f64 {
     (estimate.value.expect("a slice") as f64 - truth as f64).abs()
 }
@@ -84,6 +87,26 @@ fn the_bound_holds_in_more_than_95_of_100_random_workloads() {
         }
         // Three standard deviations below 98 %, of a binomial of 1000.
         assert!(held >= 965, "{held} of 1000 at 1/{share} of {stretches}");
+    }
+}
+
+/// Slices of one rate do not differ, and still their times may be off: each counter ran a little
+/// longer than was claimed.
+#[test]
+fn the_bound_of_a_constant_rate_holds_the_error_of_the_times() {
+    for outside in [100, 500, 2_000] {
+        for slices in [2u64, 10, 1_000] {
+            let ticks = 4_000_000;
+            let seen = vec![(u128::from(ticks + outside), u128::from(ticks)); slices as usize];
+            let enabled = 3 * slices * (ticks + outside);
+            let estimate = Estimate::new(&of_slices(&seen, enabled));
+            let (miss, error) = (miss(&estimate, enabled), estimate.error.expect("a bound"));
+            assert!(miss <= error, "{outside} in {slices}: {miss} > {error}");
+            // As many processors are all off in the same direction.
+            let sum = Estimate::sum([estimate; 64]).error.expect("a bound");
+            assert!(64.0 * miss <= sum, "{outside} in {slices} on 64: {sum}");
+            assert!(error < 0.002 * enabled as f64, "{outside} in {slices}: {error}");
+        }
     }
 }
 
@@ -151,16 +174,21 @@ fn the_bound_is_that_of_the_textbook() {
         // distances from 0.15 events in a tick are 5: 50 / (1 - 1/1.6) times 800 * 400 / 400^2.
         (&[(10, 100), (50, 300)], 800, 50.0 / 0.375 * 2.0, t1),
     ] {
-        let error = Estimate::new(&of_slices(slices, enabled)).error.expect("a bound");
+        let estimate = Estimate::new(&of_slices(slices, enabled));
+        let error = estimate.error.expect("a bound");
+        // 2,048 ticks of each slice are added as they are.
+        let (value, running) = (estimate.value.expect("a slice") as f64, estimate.running as f64);
+        let by_time = value * 2048.0 * slices.len() as f64 / running;
         let expected = t * f64::sqrt(deviation);
-        assert!((error / expected - 1.0).abs() < 1e-3, "{slices:?}: {error}, not {expected}");
+        let by_slices = error - by_time;
+        assert!((by_slices / expected - 1.0).abs() < 1e-3, "{slices:?}: {error}, not {expected}");
     }
 }
 
 /// Twice the variance, and twice the degrees of freedom: 2 and not 1.
 #[test]
 fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
-    let one = Estimate::new(&of_slices(&[(10, 100), (20, 100)], 400));
+    let one = Estimate::new(&of_slices(&[(10, LONG), (20, LONG)], 4 * LONG as u64));
     let sum = Estimate::sum([one, one]).error.expect("a bound");
     let expected = 6.965 * f64::sqrt(2.0 * 200.0);
     assert!((sum / expected - 1.0).abs() < 1e-3, "{sum}, not {expected}");
