@@ -10,6 +10,7 @@ pub mod branches;
 pub(crate) mod by_address;
 pub mod filter;
 pub(crate) mod filtered;
+pub mod in_step;
 pub mod key;
 pub(crate) mod locations;
 pub(crate) mod samples;
@@ -21,8 +22,10 @@ use aggregator::{Aggregator, GroupBy, GroupKey, Groups, Totals, stacked};
 use filter::Filter;
 use filtered::{BoundFilter, TimeRange};
 use halprof_measure::Result;
+use in_step::InStep;
 use key::{Key, has_totals};
 use locations::ResolvedLocations;
+use shared_types::Sample;
 use source_totals::{SourceTotals, whole_time};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,17 +105,23 @@ pub(crate) fn aggregate_file(
     group_by: &[GroupBy],
 ) -> Result<(Recording, Groups)> {
     let time = TimeRange::read(path, filter)?;
-    aggregate(Reader::open(path)?, &time, group_by)
+    let mut in_step = InStep::default();
+    let (mut recording, groups) =
+        aggregate(Reader::open(path)?, &time, group_by, |samples| in_step.add(samples))?;
+    recording.in_step = in_step.sources(&recording.metadata);
+    Ok((recording, groups))
 }
 
-/// The same of one that is open.
+/// The same of one that is open; `visit` has all of its samples.
 pub(crate) fn aggregate(
     reader: Reader,
     time: &TimeRange,
     group_by: &[GroupBy],
+    mut visit: impl FnMut(&[Sample]),
 ) -> Result<(Recording, Groups)> {
     let mut aggregator = Aggregator::new(group_by);
     let mut recording = reader.stacked(|samples, stacks| {
+        visit(samples);
         let samples = stacked(samples, stacks);
         aggregator.add(samples.filter(|(sample, _)| time.contains(sample.timestamp)));
     })?;

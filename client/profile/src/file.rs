@@ -197,6 +197,8 @@ pub struct Period {
     /// ProfileTime is sampled by core cycles: halted time is not sampled, and the rate follows the
     /// core's frequency.
     pub by_core_cycles: bool,
+    /// Each period was drawn from a band of an eighth around this one, their mean.
+    pub drawn: bool,
 }
 
 impl Period {
@@ -497,6 +499,8 @@ pub struct Recording {
     pub damaged_parts: Vec<String>,
     /// The time from the first sample to the last, if the samples were read.
     pub seen_ns: u64,
+    /// The sources whose samples are in step with what they sampled, where that was examined.
+    pub in_step: Vec<String>,
 }
 
 /// Where a file differs from what was written.

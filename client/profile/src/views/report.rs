@@ -272,7 +272,8 @@ impl Report {
     /// it had waited for their period. The filter has no span of time.
     pub(crate) fn read_waits(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
         let reader = Reader::open_waits(path)?;
-        let (recording, groups) = aggregate(reader, &TimeRange::default(), &query.group_by())?;
+        let (recording, groups) =
+            aggregate(reader, &TimeRange::default(), &query.group_by(), |_| {})?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         Self::new(recording, groups, query, &mut symbols)
     }

@@ -338,7 +338,8 @@ fn record(
     let handler_ns = nanoseconds(finished.statistics.handler_ticks, machine.timestamp_frequency);
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = finished.statistics.elapsed_ns;
-    let advice = advice(&finished, options).into_iter().collect();
+    let in_step = Advice::in_step(&finished.in_step.sources(&metadata));
+    let advice = advice(&finished, options).into_iter().chain(in_step).collect();
     let ended = finished.ended.map(Error::from);
     let result = RecordResult {
         ended: ended.as_ref().map(Error::failure),
@@ -463,6 +464,7 @@ fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
             events: period.events,
             by_reference_cycles: period.by_reference_cycles,
             by_core_cycles: period.by_core_cycles,
+            drawn: period.drawn,
         },
         pass: *pass,
         excluded_cpus: excluded.get(&period.source).cloned().unwrap_or_default(),
@@ -544,6 +546,8 @@ fn warnings(result: &RecordResult) -> Vec<String> {
     }
     let few = result.advice.iter().filter(|advice| advice.code == Advice::TOO_FEW);
     warnings.extend(few.map(|advice| advice.message.clone()));
+    let in_step = result.advice.iter().filter(|advice| advice.code == Advice::IN_STEP);
+    warnings.extend(in_step.map(Advice::warning));
     let lost = all_lost(result);
     if lost != 0 {
         warnings.push(format!(
@@ -572,7 +576,8 @@ fn notes(result: &RecordResult) -> Vec<String> {
     if result.interrupted {
         notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
     }
-    let advice = result.advice.iter().filter(|advice| advice.code != Advice::TOO_FEW);
+    let warned = [Advice::TOO_FEW, Advice::IN_STEP];
+    let advice = result.advice.iter().filter(|advice| !warned.contains(&advice.code));
     notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
     notes
 }

@@ -173,7 +173,7 @@ fn try_once(
         let events = counts.iter().filter_map(|counts| counts.get(column));
         let events: Vec<u128> = events.map(planned).collect();
         if let Some(period) = target.period(&events, planned_ns, indexes.len(), all) {
-            event_set.set_period(index, period);
+            event_set.set_mean_period(index, period);
         }
     }
     let (_, settled) = configured(&mut ctx.connection, event_set, indexes, false)?;

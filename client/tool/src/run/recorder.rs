@@ -13,12 +13,14 @@ use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Setup, Transport};
+use halprof_profile::aggregate::in_step::InStep;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
 use halprof_profile::file::{Background, Block, RecordedEvent, Sink, Slices, Statistics};
 use halprof_profile::symbols;
 use indicatif::ProgressBar;
 use shared_types::request::counts::Count;
 use shared_types::request::samples;
+use shared_types::request::session::Spec;
 use shared_types::{LossCause, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -35,6 +37,7 @@ pub(crate) struct Recorder<'a, S> {
     pub(crate) inventory: Inventory,
     recorded: Recorded,
     by_processor: BTreeMap<u32, u64>,
+    in_step: InStep,
     /// The recorder of marks, if there is one.
     marking: Option<Marking>,
     /// What reports processes and images at the end, if something does.
@@ -50,6 +53,7 @@ pub(crate) struct Recorded {
     pub(crate) branches: u64,
     /// The samples of the processor that had most.
     pub(crate) busiest: u64,
+    pub(crate) in_step: InStep,
     pub(crate) statistics: Statistics,
     /// The number of marks in the file.
     pub(crate) marks: u64,
@@ -86,6 +90,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             inventory: Inventory::new(system),
             recorded: Recorded { statistics, source_error, ..Recorded::default() },
             by_processor: BTreeMap::new(),
+            in_step: InStep::default(),
             marking,
             source,
         };
@@ -131,6 +136,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
                 return Ok(());
             }
             renumber(&mut samples, &owners);
+            self.in_step.add(&samples);
             self.inventory.note_samples(&samples);
             self.inventory.note_branches(&samples, &branches);
             self.recorded.samples += samples.len() as u64;
@@ -256,6 +262,7 @@ impl Recorder<'_, Background> {
         let mut recorded = self.recorded;
         recorded.missed = self.inventory.missed();
         recorded.busiest = self.by_processor.into_values().max().unwrap_or(0);
+        recorded.in_step = self.in_step;
         recorded.interrupted = interrupted();
         self.sink.put(Block::Modules(self.inventory.identified(build)))?;
         if let Some(marking) = &mut self.marking {
@@ -311,7 +318,9 @@ pub(crate) fn configured<'a>(
 fn intervals_by_source(setup: &mut Setup) -> BTreeMap<u32, u64> {
     let mut given: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for spec in &setup.specs {
-        given.entry(spec.source).or_default().insert(spec.interval);
+        // What is set as the HAL does it is exact.
+        let exact = if spec.flags & Spec::MEAN == 0 { spec.interval } else { 0 };
+        given.entry(spec.source).or_default().insert(exact);
     }
     let one = |(source, intervals): (u32, BTreeSet<u64>)| {
         let interval = intervals.first().copied().filter(|&interval| interval != 0)?;

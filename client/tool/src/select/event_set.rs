@@ -135,7 +135,7 @@ impl EventSet {
         self.events = choose(name.unwrap_or("ProfileTime"), &self.catalog)?;
         let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
         for index in 0..self.events.len() {
-            self.set_period(index, a_second / SamplingRate::RATE);
+            self.set_mean_period(index, a_second / SamplingRate::RATE);
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl EventSet {
         }
         for index in 0..self.events.len() {
             if self.period(index) == 0 {
-                self.set_period(index, frequency / SamplingRate::RATE);
+                self.set_mean_period(index, frequency / SamplingRate::RATE);
             }
         }
         Ok(())
@@ -321,10 +321,13 @@ impl EventSet {
         self.events.get(index).map_or(0, |event| event.common().interval)
     }
 
-    pub(crate) fn set_period(&mut self, index: usize, period: u64) {
+    /// Sets the mean of an event's periods.
+    pub(crate) fn set_mean_period(&mut self, index: usize, period: u64) {
         let event = self.events.get_mut(index);
-        let specs = event.into_iter().flat_map(|event| &mut event.specs);
-        specs.for_each(|spec| spec.interval = period);
+        for spec in event.into_iter().flat_map(|event| &mut event.specs) {
+            spec.interval = period;
+            spec.flags |= Spec::MEAN;
+        }
     }
 
     /// The request for all events.

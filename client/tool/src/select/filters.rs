@@ -5,6 +5,7 @@ use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{rounded, thousands, times};
 use crate::output::{MachineInfo, Output};
+use crate::select::sample_size::Advice;
 use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
@@ -171,6 +172,7 @@ pub(crate) fn introduce(
 /// Reasons why numbers are less reliable than they look.
 pub(crate) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = too_few(report);
+    warnings.extend(Advice::in_step(&report.recording.in_step).map(|advice| advice.warning()));
     warnings.extend(multiplexed(report));
     let metadata = &report.recording.metadata;
     for (source, processors) in metadata.excluded_cpus() {

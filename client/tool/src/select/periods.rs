@@ -25,6 +25,8 @@ pub(crate) struct Period {
     /// Sampled by core cycles instead of time: halted time is not sampled, and the rate follows the
     /// core's frequency.
     pub(crate) by_core_cycles: bool,
+    /// Each period is drawn from a band of an eighth around this one, their mean.
+    pub(crate) drawn: bool,
     #[serde(skip)]
     pub(crate) time: bool,
 }
@@ -40,6 +42,7 @@ impl Period {
             clamped: requested != used,
             by_reference_cycles: false,
             by_core_cycles: false,
+            drawn: false,
             time,
         }
     }
@@ -82,6 +85,7 @@ fn period(event: &EventSpec, interval: &UsedInterval) -> Period {
         clamped: interval.flags & UsedInterval::CLAMPED != 0,
         by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
         by_core_cycles: interval.flags & UsedInterval::BY_CORE_CYCLES != 0,
+        drawn: interval.flags & UsedInterval::DRAWN != 0,
         time: event.is_time(),
     }
 }

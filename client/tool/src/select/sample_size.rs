@@ -21,6 +21,25 @@ pub(crate) struct Advice {
 impl Advice {
     /// The code that there are too few samples in total.
     pub(crate) const TOO_FEW: &str = "too-few-samples";
+    /// The advice that a period is in step with what it samples.
+    pub(crate) const IN_STEP: &str = "in-step";
+
+    /// The advice on the sources whose samples are in step with what they sampled, if any.
+    pub(crate) fn in_step(sources: &[String]) -> Option<Self> {
+        (!sources.is_empty()).then(|| Self {
+            code: Self::IN_STEP,
+            message: format!(
+                "the exact period of {} is in step with what ran, so that shares may be further off than \
+                 their bounds; leave out the period, and each is drawn at random",
+                sources.join(", ")
+            ),
+        })
+    }
+
+    /// The same as a warning, which has its code in front.
+    pub(crate) fn warning(&self) -> String {
+        format!("{}: {}", self.code, self.message)
+    }
 
     /// The advice, if any, on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
     /// processor that had most.
