@@ -1,8 +1,11 @@
 //! Does the model count what the facts say, all of it and nothing else?
 
 use halprof_tests::facts::meaning;
+use halprof_tests::machines::{count, machine};
 use halprof_tests::source_data;
-use sim::cpu::event::Event;
+use shared_types::request::session::Spec;
+use sim::cpu::event::{Code, Event};
+use sim::load::workload::{Known, parse_with};
 use sim::units::amd::events::{self as amd_events, Generation};
 use sim::units::intel::events as architectural_events;
 use std::collections::BTreeSet;
@@ -164,4 +167,32 @@ fn family_15h_constraints() {
         .filter(|&event| amd_events::counters(Generation::Family15h, event) == 0b111)
         .collect();
     assert_eq!(limited, BTreeSet::from([0x76, 0x7E, 0x80, 0x81]));
+}
+
+/// L1D_PEND_MISS.PENDING of Haswell is counted by counter 2 alone, and load latency needs MSR 3F6h
+/// (Intel's list of events for Haswell, reference of the rows).
+#[test]
+fn an_event_counts_what_it_says_on_its_counters_only() {
+    let events = [("pending", 0x0148), ("latency", 0x01CD), ("stores", 0x82D0)];
+    let known = |name: &str| {
+        let (_, select) = events.into_iter().find(|(of, _)| *of == name)?;
+        let event = Event::Named(0);
+        let code =
+            Code { event, select: Some(select), fixed: None, architectural: None, core: None };
+        Some(Known::Codes(vec![code]))
+    };
+    let work = "cycles=700000,pending=1000,latency=2000,stores=3000";
+    let work = parse_with(work, &known).expect("a workload");
+    let mut machine = machine("haswell", 1);
+    let raw = |select, counters| Spec { counters, ..Spec::of_raw(select) };
+    for (select, counters, counted) in [
+        (0x0148, 0b0100, 1_000),
+        (0x0148, 0b0001, 100_000),
+        (0x0148, 0b1000, 100_000),
+        (0x01CD, 0b1000, 0),
+        (0x82D0, 0b0010, 3_000),
+    ] {
+        let counts = count(&mut machine, vec![raw(select, counters)], &work);
+        assert_eq!(counts[0][0].counted, counted, "{select:#x} on {counters:#b}");
+    }
 }

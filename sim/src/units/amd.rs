@@ -19,6 +19,7 @@ use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use events::Generation;
+use std::ops::RangeInclusive;
 
 /// The window of K7: four selects, then four counters (AMD 22007E, appendix D).
 const PERF_EVT_SEL0: u32 = 0xC001_0000;
@@ -43,14 +44,14 @@ const MOST_IN_A_CYCLE: u64 = 15;
 const MERGE: u16 = 0xFFF;
 /// The width of that upper half.
 const UPPER: u64 = 0xFFFF;
-/// The core counters that RDPMC reaches; from index 6 on are those of the northbridge, from 10 on
-/// those of the L3 or L2 cache (APM vol. 3, RDPMC).
-const RDPMC_CORE_COUNTERS: u32 = 6;
-const RDPMC_L3: u32 = 10;
+/// Of RDPMC's indexes the first six are core counters, then come those of the northbridge, and of the
+/// L3 or L2 cache (APM vol. 3, RDPMC).
+const RDPMC_NORTHBRIDGE: RangeInclusive<u32> = 6..=9;
+const RDPMC_CACHE: RangeInclusive<u32> = 10..=15;
 /// Where the registers of those are (CPUID 0x80000001, ECX[24] PerfCtrExtNB, ECX[28]
 /// PerfCtrExtLLC).
 const NORTHBRIDGE_COUNTERS: u32 = 1 << 24;
-const L3_COUNTERS: u32 = 1 << 28;
+const CACHE_COUNTERS: u32 = 1 << 28;
 
 /// DebugCtl; modelled where its bit 12 can freeze (CPUID 0x80000022, EAX[2] LbrAndPmcFreeze).
 const DEBUG_CTL: u32 = 0x1D9;
@@ -294,15 +295,14 @@ impl Unit for Amd {
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
         // What the others count is not modelled.
-        let other = match counter {
-            RDPMC_L3.. => L3_COUNTERS,
-            RDPMC_CORE_COUNTERS.. => NORTHBRIDGE_COUNTERS,
-            _ => {
-                let i = self.index(counter).ok_or(Fault::ReadPmc { counter })?;
-                return Ok(self.value(i));
-            }
-        };
-        if self.features & other == 0 { Err(Fault::ReadPmc { counter }) } else { Ok(0) }
+        let has = |feature| self.features & feature != 0;
+        let of_others = RDPMC_NORTHBRIDGE.contains(&counter) && has(NORTHBRIDGE_COUNTERS)
+            || RDPMC_CACHE.contains(&counter) && has(CACHE_COUNTERS);
+        if of_others {
+            return Ok(0);
+        }
+        let core = self.index(counter).filter(|_| counter < *RDPMC_NORTHBRIDGE.start());
+        core.map(|i| self.value(i)).ok_or(Fault::ReadPmc { counter })
     }
 
     fn count(&mut self, thread: usize, now: &Counts) -> u8 {

@@ -5,6 +5,7 @@
 //! counts nothing), the EQ comparison and UMASK2 (likewise).
 
 mod capabilities;
+mod constraints;
 pub mod events;
 
 use crate::cpu::counter::{Counter, Input, Value};
@@ -16,6 +17,7 @@ use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use capabilities::Capabilities;
+use constraints::Constraint;
 use events::{FIXED, FIXED_TOP_DOWN, REFERENCE_CYCLES, ROWS, TOP_DOWN, reference_ratio};
 
 const IA32_PMC0: u32 = 0xC1;
@@ -92,10 +94,13 @@ pub(crate) struct Architectural {
     debugctl: u64,
     /// EAX of leaf 0x1A.
     core: u32,
+    cpu: halprof_events::Cpu,
     /// Cycles of fixed counter 2 per reference-cycles event.
     reference_ratio: u64,
     /// The events that the workload names.
     named: Vec<Code>,
+    /// What some of them need.
+    constraints: Vec<Constraint>,
     branches: Option<LastBranches>,
 }
 
@@ -120,8 +125,10 @@ impl Architectural {
             misc_enable: 0,
             debugctl: 0,
             core: leaves.get(0x1A, 0).eax,
+            cpu: constraints::cpu(leaves),
             reference_ratio: reference_ratio(family, model),
             named: Vec::new(),
+            constraints: Vec::new(),
             branches,
         };
         unit.reset();
@@ -249,7 +256,11 @@ impl Architectural {
         let named = Code::of_select(&self.named, select.into_bits());
         if let Some(event) = named.or_else(|| self.top_down(select)) {
             let threads = threads(select.any_thread(), counts_cycles(select));
-            return on.then(|| Feed { compare: Compare::Off, threads, ..select.feed(event) });
+            let feed = Feed { compare: Compare::Off, threads, ..select.feed(event) };
+            let mut constraints = self.constraints.iter();
+            let constraint = constraints.find(|one| one.is_of(select.event(), select.unit_mask()));
+            let feed = constraint.map_or(Some(feed), |constraint| constraint.apply(i, feed));
+            return feed.filter(|_| on);
         }
         let event = event_of(select, self.capabilities.absent_events)?;
         let threads = threads(select.any_thread(), counts_cycles(select));
@@ -424,6 +435,7 @@ impl Unit for Architectural {
     fn name_events(&mut self, codes: &[Code], now: &Counts) {
         let own = |code: &&Code| code.core.is_none_or(|core| core == self.core);
         self.named = codes.iter().filter(own).copied().collect();
+        self.constraints = constraints::of_codes(&self.cpu, &self.named);
         self.reconnect(now);
     }
 

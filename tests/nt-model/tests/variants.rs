@@ -389,7 +389,13 @@ fn compare(
         _ => WORK,
     };
     let (name, select) = FLOPS;
-    let code = Code { event: Event::Named(0), select: Some(select), fixed: None, core: None };
+    let code = Code {
+        event: Event::Named(0),
+        select: Some(select),
+        fixed: None,
+        architectural: None,
+        core: None,
+    };
     let known = |key: &str| (key == name).then(|| workload::Known::Codes(vec![code]));
     let work = workload::parse_with(work, &known).expect("a workload");
     let mut device = device(file, leaves, seed);

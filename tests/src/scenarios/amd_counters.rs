@@ -35,7 +35,13 @@ fn flops(mask: u64) -> Spec {
 /// A workload with this many FLOPs.
 fn workload(flops: u64) -> Workload {
     let text = format!("instructions=1000000,cycles=40000000,branches=10000,flops={flops}");
-    let code = Code { event: Event::Named(0), select: Some(FLOPS), fixed: None, core: None };
+    let code = Code {
+        event: Event::Named(0),
+        select: Some(FLOPS),
+        fixed: None,
+        architectural: None,
+        core: None,
+    };
     let known = |name: &str| (name == "flops").then(|| Known::Codes(vec![code]));
     parse_with(&text, &known).expect("a workload")
 }
