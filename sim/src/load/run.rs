@@ -10,9 +10,10 @@ use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 
-/// The most timer ticks in one workload, because time may pass in larger steps; but ticks are never
-/// left out for longer than a counter takes to wrap.
+/// The most timer ticks of a processor in one workload, and of all processors together, because time
+/// may pass in larger steps; but ticks are never left out for longer than a counter takes to wrap.
 const TICKS_MAX: u64 = 1 << 16;
+const TICKS_MAX_OF_ALL: u64 = 1 << 22;
 /// Nanoseconds in a timer's unit.
 const TIMER_UNIT: u64 = 100;
 /// The most interrupts taken one after the other before anything else happens.
@@ -176,7 +177,8 @@ impl Run {
         let width = processor(answering, index).map_or(0, |processor| processor.counter_width());
         let wrap = 1_u64.checked_shl(width).unwrap_or(u64::MAX);
         let safe = self.workload.time_at(wrap / 2).max(period);
-        let few = (end / TICKS_MAX).max(period).min(safe);
+        let most = TICKS_MAX_OF_ALL / self.runners.len().max(1) as u64;
+        let few = (end / most.clamp(1, TICKS_MAX)).max(period).min(safe);
         Some(few / period * period)
     }
 
