@@ -6,7 +6,7 @@ pub mod event_ring;
 pub mod host;
 pub(crate) mod lbr;
 pub mod overflow;
-mod period;
+pub(crate) mod period;
 pub mod pmu;
 mod rdpmc;
 pub mod ring;

@@ -9,8 +9,9 @@
 use crate::plan::counter_config::CounterConfig;
 use zerocopy::FromZeros;
 
-/// The longest period of any source: the most that a sign-extended 32-bit counter write can hold.
-const LONGEST: u64 = i32::MAX as u64;
+/// The longest mean: what is drawn around it is at most what a sign-extended 32-bit counter write can
+/// hold.
+pub(crate) const LONGEST: u64 = i32::MAX as u64 / 17 * 16;
 /// Further doublings change nothing: by then even the shortest period exceeds the longest.
 const MOST_DOUBLINGS: u32 = 31;
 
@@ -54,15 +55,18 @@ impl Periods {
         if config.drawn { self.draw(period) } else { period }
     }
 
-    /// A period from `mean - mean / 16` to `mean + mean / 16`, all equally likely.
+    /// A period from `mean - mean / 16` to `mean + mean / 16`. It is the sum of two that are equally
+    /// likely: their sum leaves less correlation between samples of a loop than one of the whole band,
+    /// if a round of it is shorter than the band.
     #[inline]
     fn draw(&mut self, mean: u64) -> u64 {
         // W. H. Press and others, Numerical Recipes in C, 2nd edition, 7.1, "An Even Quicker
         // Generator".
         self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let each_way = (mean / 16).min(LONGEST.wrapping_sub(mean));
-        // Wrapping, so that no check can panic: a period has 31 bits, so that the product has 60.
-        let drawn = u64::from(self.random).wrapping_mul(2 * each_way + 1) >> 32;
+        let each_way = mean / 16;
+        let sum = u64::from(self.random >> 16) + u64::from(self.random & 0xFFFF);
+        // Wrapping, so that no check can panic: a mean has 31 bits, so that the product has 44.
+        let drawn = sum.wrapping_mul(each_way) >> 16;
         mean.wrapping_sub(each_way).wrapping_add(drawn)
     }
 }

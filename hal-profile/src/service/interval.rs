@@ -1,6 +1,7 @@
 //! Intervals: what is used for a requested one, within the limits of its source and of the clocks.
 
 use crate::plan::program::{Program, Settings, ticks};
+use crate::run::period::LONGEST;
 use crate::source::limits;
 use shared_types::ProfileSource;
 use shared_types::request::session::UsedInterval;
@@ -53,9 +54,12 @@ pub(super) fn drawn(settings: &Settings, requested: u64, mean: bool) -> u32 {
     if settings.samples && (mean || requested == 0) { UsedInterval::DRAWN } else { 0 }
 }
 
-/// The events between two samples; 32 bits have room for every source's largest interval.
+/// The events between two samples; 32 bits have room for every source's largest interval. A mean is
+/// at most [`LONGEST`], 6 % less.
 pub(super) fn period(interval: &UsedInterval) -> u32 {
-    interval.events.try_into().unwrap_or(u32::MAX)
+    let drawn = interval.flags & UsedInterval::DRAWN != 0;
+    let most = if drawn { LONGEST } else { u32::MAX.into() };
+    interval.events.min(most) as u32
 }
 
 impl Program {

@@ -209,8 +209,8 @@ impl UsedInterval {
     /// frequency: halted time is not sampled, and a core that runs faster or slower is sampled more
     /// or less often.
     pub const BY_CORE_CYCLES: u32 = 1 << 2;
-    /// If the source is sampled, each of its periods is drawn at random, from `events - events / 16`
-    /// to `events + events / 16`, so that none is in step with what runs. A sample has its own.
+    /// Each of its periods is drawn at random, from `events - events / 16` to `events + events / 16`,
+    /// so that they are not in step with what runs. A sample has its own.
     pub const DRAWN: u32 = 1 << 3;
 }
 
