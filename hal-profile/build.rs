@@ -23,6 +23,7 @@ fn main() {
     write("amd64_nothing", &amd64_nothing(&meanings));
     write("amd64_else", &amd64_else(&meanings));
     write("amd_own", &amd_own(&modern));
+    write("errata", &errata());
     if env::var_os("CARGO_FEATURE_HISTORIC").is_some() {
         historic(&records("mapping"), &Escrs::read());
     }
@@ -108,6 +109,38 @@ fn emon() -> Vec<String> {
         }
     };
     records("emon-sources").iter().map(row).collect()
+}
+
+/// The errata that decide how counters are used.
+fn errata() -> Vec<String> {
+    let row = |row: &Record| {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            format!("({first}, {last})")
+        };
+        let models: Vec<String> = row["models"].split('|').map(range).collect();
+        let effect = match row["effect"].as_str() {
+            "counter-last" => format!("CounterLast({})", row["counters"]),
+            "reload-rounded" => {
+                let (event, mask) = row["events"].split_once('/').expect("errata.csv: one event");
+                format!("ReloadRounded({:#x})", number(event) | number(mask) << 8)
+            }
+            "reset-at-start" => "ResetAtStart".to_owned(),
+            other => panic!("errata.csv: effect {other:?}"),
+        };
+        let tsx_force_abort = match row["condition"].as_str() {
+            "" => false,
+            "tsx-force-abort" => true,
+            other => panic!("errata.csv: condition {other:?}"),
+        };
+        format!(
+            "Row {{ vendor: *b{:?}, family: {}, models: &[{}], tsx_force_abort: {tsx_force_abort}, effect: Effect::{effect} }}",
+            row["vendor"],
+            row["family"],
+            models.join(", "),
+        )
+    };
+    records("errata").iter().filter(|row| row["effect"] != "note").map(row).collect()
 }
 
 fn emon_bits() -> Vec<String> {

@@ -3,6 +3,7 @@
 pub mod capabilities;
 pub mod counter;
 pub mod discover;
+pub(crate) mod errata;
 pub mod generation;
 pub mod lbr;
 pub mod machine;

@@ -129,6 +129,20 @@ behaviours! {
     FreezeCleared "freeze-cleared"
         "with each fourth overflow interrupt somebody clears FREEZE_LBRS_ON_PMI and nothing else"
         INTEL_LBR;
+    TsxForceAbort "tsx-force-abort"
+        "the microcode has taken general counter 3 for transactions: whatever its select says, it \
+         counts core cycles"
+        "Linux, arch/x86/events/intel/core.c, intel_tfa_*: CPUID.7 EDX[13], MSR TSX_FORCE_ABORT";
+    NehalemReset "nehalem-reset"
+        "general counters 0 to 3 count only every second event after their select was changed, \
+         unless they have been reset since they last ran: all at 0, selects 4300B5h, 4300D2h, \
+         4300B1h and 4300B1h, switched on together and off again"
+        "errata AAK100, AAP53 and BD53; Linux, arch/x86/events/intel/core.c, \
+         intel_pmu_nhm_workaround";
+    BroadwellPeriod "broadwell-period"
+        "general counters of INST_RETIRED.ALL lose the six low bits of what is written to them if it \
+         is less than 4,096 events before the overflow"
+        "errata BDM11 and BDM55; Linux, arch/x86/events/intel/core.c, bdw_limit_period";
 }
 
 /// A preset closer to overflow than this misbehaves with [`Behaviour::SmallestReload`].

@@ -14,7 +14,7 @@ use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
 use shared_types::{LossCause, NtStatus, Sample};
-use sim::load::workload::{Workload, parse};
+use sim::load::workload::{Workload, parse, parse_with};
 
 /// A machine with this many processors of a built-in model; 0: as many as the model has.
 #[must_use]
@@ -69,6 +69,29 @@ pub fn on<B: Backend>(spec: &str) -> Connection<Client<B>> {
     let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
     let machine = sim::machines::machine(spec, none).expect("a machine");
     Connection::new(Client(RawClient::of(&machine.leaves))).expect("a greeting")
+}
+
+/// The machine of a dump, with options such as `quirks=late`.
+///
+/// # Panics
+/// If there is no such machine, or the driver does not greet.
+#[must_use]
+pub fn on_dump<B: Backend>(dump: &str, options: &str) -> Connection<Client<B>> {
+    let read = |path: &std::path::Path| match path.to_str() {
+        Some("dump") => Ok(dump.as_bytes().to_vec()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    let machine = sim::machines::machine(&format!("dump,{options}"), read).expect("a machine");
+    Connection::new(Client(RawClient::of(&machine.leaves))).expect("a greeting")
+}
+
+/// A workload that names the vendor's events of a machine.
+///
+/// # Panics
+/// If it is none.
+pub fn workload_of<M: ModelledMachine>(connection: &mut Connection<M>, text: &str) -> Workload {
+    let catalog = Catalog::read(connection, true).expect("what it counts");
+    parse_with(text, &|name| catalog.modelled(name, None)).expect("a workload")
 }
 
 /// A workload, as `--workload` takes it.

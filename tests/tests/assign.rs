@@ -211,7 +211,7 @@ fn solve(
     capabilities: &Capabilities,
     sources: &[Source],
 ) -> Result<(), usize> {
-    assignment.clear();
+    assignment.clear(capabilities.errata.last_counters);
     for (place, source) in sources.iter().enumerate() {
         *assignment.requirements(index(place)) = requirements(capabilities, source);
     }

@@ -60,6 +60,8 @@ pub struct Capabilities {
     pub virtualized: bool,
     /// The ways in which the processor differs from its manual.
     pub errata: Errata,
+    /// The microcode takes general counter 3 for transactions (CPUID.7.0 EDX[13] set, [11] clear).
+    pub tsx_force_abort: bool,
     /// The available architectural events, as a mask with the bit numbers of leaf 0x0A EBX.
     pub events: u32,
     /// Bits of IA32_PERFEVTSELx that this processor has beyond version 1 and that a raw select may
@@ -128,6 +130,13 @@ pub struct Errata {
     /// (seen by Linux after a crash), so not only the program's counters but all are turned off
     /// before the first one is used.
     pub turn_all_off_first: bool,
+    /// General counters that are taken only if no other is free, as a mask (TSX_FORCE_ABORT).
+    pub last_counters: u32,
+    /// The event whose short reloads are rounded, as in bits 15:0 of its select; 0 if there is none
+    /// (BDM11, BDM55).
+    pub rounded_event: u16,
+    /// General counters 0 to 3 are reset before they are used (AAK100, AAP53, BD53).
+    pub reset_at_start: bool,
 }
 
 /// The local APIC, which delivers overflow interrupts.

@@ -2,6 +2,7 @@
 
 use crate::cpu::capabilities::{Apic, Capabilities, Gate, Global, Layout};
 use crate::cpu::counter::CounterWidth;
+use crate::cpu::errata;
 use crate::cpu::generation::AmdGeneration;
 use crate::cpu::lbr::Branches;
 use crate::cpu::machine::{CpuidResult, Machine};
@@ -38,6 +39,7 @@ impl Capabilities {
         (capabilities.core_type, capabilities.native_model) =
             ((hybrid >> 24) as u8, hybrid & 0xFF_FFFF);
         capabilities.pmu_version = pmu_version(&identity);
+        (capabilities.errata, capabilities.tsx_force_abort) = errata::discover(machine, &identity);
         capabilities.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
         if monitoring_disabled(machine, &capabilities) {
             capabilities.selection.used =

@@ -81,8 +81,12 @@ fn discover_netburst(capabilities: &mut Capabilities, machine: &impl Machine) {
     capabilities.width = CounterWidth::new(netburst::COUNTER_WIDTH).unwrap_or_default();
     capabilities.enable = Cccr::new().with_enable(true).into_bits().into();
     capabilities.off = CCCR_OFF.into_bits().into();
-    capabilities.errata =
-        Errata { write_counter_twice: true, interrupts_one_late: true, turn_all_off_first: true };
+    capabilities.errata = Errata {
+        write_counter_twice: true,
+        interrupts_one_late: true,
+        turn_all_off_first: true,
+        ..Errata::default()
+    };
     capabilities.layout = Layout {
         select: netburst::CCCR0,
         counter: netburst::COUNTER0,

@@ -44,6 +44,8 @@ pub struct Assignment {
     assigned: PerSource<Assigned>,
     slices: [Slice; MAX_SOURCES],
     count: u16,
+    /// Counters that are taken only if no other is free, in the layout of the global registers.
+    last: u64,
     /// What the searches may still try.
     steps: u32,
 }
@@ -74,9 +76,10 @@ impl Unit {
 }
 
 impl Assignment {
-    /// Forgets everything.
-    pub fn clear(&mut self) {
+    /// Forgets everything. `last`: general counters that are taken only if no other is free.
+    pub fn clear(&mut self, last: u32) {
         self.zero();
+        self.last = last.into();
         self.steps = SEARCH_STEPS;
     }
 
@@ -159,7 +162,9 @@ impl Assignment {
         } else if pair || slice.merged != 0 {
             slice.add_among_pairs(source, &self.requirements, &mut self.steps)
         } else {
-            slice.augment(source, &self.requirements, u64::MAX)
+            // mistake: counter-3-first
+            slice.augment(source, &self.requirements, !self.last)
+                || slice.augment(source, &self.requirements, u64::MAX)
         };
         if added {
             slice.reach |= self.requirements[source].reach();

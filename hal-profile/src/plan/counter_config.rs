@@ -52,6 +52,8 @@ pub struct CounterConfig {
     pub interrupts: bool,
     /// It takes the next counter too, as its upper bits.
     pub pair: bool,
+    /// Its reloads are rounded: see [`Errata`](crate::cpu::capabilities::Errata).
+    pub(crate) rounds: bool,
     pub(crate) counted_by: CountedBy,
     /// The source: its index in the session.
     pub source: SourceIndex,

@@ -272,6 +272,10 @@ impl<M: Machine> Local<'_, M> {
             cpu_program.counters | capabilities.global.freeze
         };
         let saved = &mut state.saved;
+        // The whole unit is reserved only where it samples.
+        saved.resets = samples
+            && capabilities.errata.reset_at_start
+            && pmu::is_unused(self.machine, capabilities);
         let status = pmu::initialize(self.machine, capabilities, cpu_program, ours, saved);
         saved.freeze =
             if samples { pmu::freeze_seen(self.machine, capabilities, status) } else { 0 };
@@ -341,13 +345,16 @@ impl<M: Machine> Local<'_, M> {
                 if total.current_period == 0 {
                     total.current_period = state.periods.next(config);
                 }
-                events = reload_events(total.remaining(), one_late);
+                events = reload_events(total.remaining(), one_late, config.rounds);
             }
             (config, events)
         });
         state.active.set(configs);
         let active = &state.active;
         if !active.get().is_empty() {
+            if state.saved.resets {
+                pmu::reset(self.machine, &state.capabilities);
+            }
             pmu::enable_monitoring(self.machine, &state.capabilities, active);
         }
         // After the start and before the stop: the counters ran at least as long as is claimed.

@@ -8,6 +8,7 @@
 //!
 //! `Local::poll` finds overflows for which no interrupt came; their periods are counted as missed.
 
+use crate::cpu::errata::rounded_reload;
 use crate::cpu::machine::Machine;
 use crate::plan::index::SourceIndex;
 use crate::run::event_ring::DeferredEvents;
@@ -238,7 +239,7 @@ impl<M: Machine> Local<'_, M> {
                 None => (0, &[] as &[Branch]),
             };
             samples.record(counter.config.source, &due, branches);
-            let events = reload_events(due.remaining, one_late);
+            let events = reload_events(due.remaining, one_late, counter.config.rounds);
             counter.start_from(counter.config.width.preset(events));
             pmu::reload(machine, capabilities, counter);
             // Acknowledged together, after all counters: one write instead of one for each.
@@ -335,11 +336,14 @@ impl<M: Machine> Local<'_, M> {
 }
 
 /// How many events before its overflow a counter must be preset in order to interrupt `events`
-/// events later.
+/// events later. `rounds`: see [`rounded_reload`].
 #[inline]
-pub(crate) fn reload_events(events: u64, one_late: bool) -> u64 {
+pub(crate) fn reload_events(events: u64, one_late: bool, rounds: bool) -> u64 {
+    let events = events.max(SHORTEST_RELOAD);
+    // mistake: reload-not-rounded
+    let events = if rounds { rounded_reload(events) } else { events };
     // Cannot underflow: the shortest reload is 128.
-    events.max(SHORTEST_RELOAD) - u64::from(one_late)
+    events - u64::from(one_late)
 }
 
 impl Recorder<'_> {

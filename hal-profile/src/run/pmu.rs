@@ -65,6 +65,38 @@ pub(crate) fn initialize(
     acknowledge_shown(machine, capabilities, ours)
 }
 
+/// The selects that reset general counters 0 to 3 of Nehalem and Westmere, one for each.
+///
+/// Source: errata AAK100, AAP53, BD53; Linux, arch/x86/events/intel/core.c,
+/// intel_pmu_nhm_workaround.
+const RESET_SELECTS: [u64; 4] = [0x43_00B5, 0x43_00D2, 0x43_00B1, 0x43_00B1];
+
+/// Whether nobody has a general or a fixed counter on, so that [`reset`] disturbs no one.
+pub(crate) fn is_unused(machine: &mut impl Machine, capabilities: &Capabilities) -> bool {
+    enabled(machine, capabilities, capabilities.counters.into()) == 0
+        && enabled_fixed(machine, capabilities) == 0
+}
+
+/// Resets general counters 0 to 3, which must be stopped and nobody's: see [`RESET_SELECTS`]. They
+/// are left at 0, and the global control register as it was found.
+pub(crate) fn reset(machine: &mut impl Machine, capabilities: &Capabilities) {
+    let control = machine.read_msr(capabilities.global.control);
+    let counters = || Counter::each(capabilities.counters.into()).zip(RESET_SELECTS);
+    // mistake: reset-not-cleared
+    counters().for_each(|(counter, _)| machine.write_msr(capabilities.write_msr(counter), 0));
+    for (counter, select) in counters() {
+        machine.write_msr(capabilities.select_msr(counter), select);
+    }
+    // The four run for the time of one write.
+    machine.write_msr(capabilities.global.control, 0xF & u64::from(capabilities.counters));
+    machine.write_msr(capabilities.global.control, 0);
+    for (counter, _) in counters() {
+        machine.write_msr(capabilities.select_msr(counter), capabilities.off);
+        machine.write_msr(capabilities.write_msr(counter), 0);
+    }
+    machine.write_msr(capabilities.global.control, control);
+}
+
 /// Those of the general counters in `counters` that are enabled.
 fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u64) -> u32 {
     Counter::each(counters & u64::from(capabilities.counters))

@@ -162,6 +162,9 @@ pub(crate) struct SavedRegisters {
     pub(crate) counters: u32,
     /// Fixed counters that another owner had enabled, as a mask.
     pub(crate) fixed: u32,
+    /// General counters 0 to 3 are nobody else's, and are reset before each slice
+    /// ([`Errata::reset_at_start`](crate::cpu::capabilities::Errata)).
+    pub(crate) resets: bool,
     /// Sampling: the status bit with which an overflow freezes the counters, if that was seen, now
     /// or since; acknowledged with every overflow.
     pub(crate) freeze: u64,

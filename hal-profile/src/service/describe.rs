@@ -126,6 +126,7 @@ impl<H: Host> Service<H> {
                 | flags([
                     (storm, Processor::STORM),
                     (capabilities.shares_core, Processor::SHARES_CORE),
+                    (capabilities.tsx_force_abort, Processor::TSX_FORCE_ABORT),
                 ]),
             hypervisor_behind: identity.hypervisor_behind,
             branch_records: capabilities.branches.records as u16,

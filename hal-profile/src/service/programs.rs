@@ -131,7 +131,7 @@ fn make_program(
     let Some(made) = cpu_programs.get_mut(cpu_type) else {
         return Ok(());
     };
-    assignment.clear();
+    assignment.clear(constraints.capabilities.errata.last_counters);
     made.clear();
     let here = |source: &Source| source.cpu_types >> cpu_type & 1 != 0;
     let mut refuses = false;
@@ -198,6 +198,7 @@ fn config(
         pair: needed.pair,
         period: if settings.samples { period(&source.interval) } else { 0 },
         drawn: source.interval.flags & UsedInterval::DRAWN != 0,
+        rounds: capabilities.errata.rounds(assigned.counter, encoding.select),
         slice: assigned.slice,
         ..CounterConfig::new(capabilities, assigned.counter, encoding)
     }

@@ -154,7 +154,7 @@ pub struct Processor {
     /// Fixed-function counters that another owner had enabled then or, while no session runs, has
     /// enabled now, as a mask. They are left alone.
     pub fixed_in_use: u32,
-    /// [`Self::STORM`], `SHARES_CORE` and what the hypervisor reports about itself.
+    /// [`Self::STORM`], `SHARES_CORE`, `TSX_FORCE_ABORT` and what the hypervisor reports about itself.
     pub flags: u32,
     /// The vendor string at leaf 0x40000100 of a hypervisor that presents another's leaves at
     /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.
@@ -188,6 +188,9 @@ impl Processor {
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
     /// Several hardware threads share its core (Intel: CPUID leaf 0x0B).
     pub const SHARES_CORE: u32 = 1 << 5;
+    /// Intel: TSX_FORCE_ABORT (CPUID.7.0 EDX[13] set, EDX[11] clear): general counter 3 counts wrongly
+    /// while transactions run.
+    pub const TSX_FORCE_ABORT: u32 = 1 << 6;
     /// In `branch_info`: a record says whether the branch was mispredicted.
     pub const INFO_MISPREDICTED: u16 = 1 << 0;
     /// In `branch_info`: cycles since the previous branch.

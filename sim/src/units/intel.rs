@@ -6,6 +6,7 @@
 
 mod capabilities;
 mod constraints;
+mod errata;
 pub mod events;
 
 use crate::cpu::counter::{Counter, Input, Value};
@@ -18,6 +19,7 @@ use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use capabilities::Capabilities;
 use constraints::Constraint;
+use errata::Errata;
 use events::{FIXED, FIXED_TOP_DOWN, REFERENCE_CYCLES, ROWS, TOP_DOWN, reference_ratio};
 
 const IA32_PMC0: u32 = 0xC1;
@@ -56,6 +58,8 @@ const CTR_FRZ: u64 = 1 << 59;
 
 /// IA32_PERF_GLOBAL_STATUS_SET refuses CondChgd; in IA32_PERF_GLOBAL_INUSE the bit is PMI.
 const BIT_63: u64 = 1 << 63;
+/// Event and unit mask of INST_RETIRED.ALL.
+const INST_RETIRED_ALL: (u8, u8) = (0xC0, 0x01);
 /// The bits of a nibble of IA32_FIXED_CTR_CTRL.
 const FIXED_OS: u64 = 1;
 const FIXED_USR: u64 = 2;
@@ -102,6 +106,7 @@ pub(crate) struct Architectural {
     /// What some of them need.
     constraints: Vec<Constraint>,
     branches: Option<LastBranches>,
+    errata: Errata,
 }
 
 impl Architectural {
@@ -130,6 +135,7 @@ impl Architectural {
             named: Vec::new(),
             constraints: Vec::new(),
             branches,
+            errata: Errata::new(leaves.quirks()),
         };
         unit.reset();
         Some(unit)
@@ -186,12 +192,26 @@ impl Architectural {
             return false;
         }
         match register {
-            Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
-            Register::Counter(i) => self.general[i].set_extended(value),
-            Register::FullWidth(i) => self.general[i].set(value),
+            Register::Select(i) => {
+                if self.selects[i].into_bits() != value {
+                    self.errata.reset.select_changed(i);
+                }
+                self.selects[i] = EventSelect::from_bits(value);
+            }
+            Register::Counter(i) => {
+                self.general[i].set_extended(value);
+                self.lose_low_bits(i);
+            }
+            Register::FullWidth(i) => {
+                self.general[i].set(value);
+                self.lose_low_bits(i);
+            }
             Register::Fixed(i) => self.fixed[i].set(value),
             Register::FixedControl => self.fixed_control = value,
-            Register::Control => self.control = value,
+            Register::Control => {
+                self.control = value;
+                self.errata.reset.control_written(value, &self.selects, &self.general);
+            }
             Register::StatusReset => self.status &= !value,
             Register::StatusSet => self.status |= value,
             Register::MiscEnable if value & MISC_ENABLE_READ_ONLY != MISC_ENABLE_READ_ONLY => {
@@ -250,7 +270,26 @@ impl Architectural {
         }
     }
 
+    /// With [`Behaviour::BroadwellPeriod`].
+    fn lose_low_bits(&mut self, i: usize) {
+        let select = self.selects[i];
+        let value = self.general[i].value();
+        let is_near = self.general[i].mask() - value < 4096;
+        let is_event = (select.event(), select.unit_mask()) == INST_RETIRED_ALL;
+        if self.errata.loses_low_bits && is_event && is_near {
+            self.general[i].set(value & !0x3F);
+        }
+    }
+
     fn general_feed(&self, i: usize) -> Option<Feed> {
+        let feed = self.selected_feed(i)?;
+        let wrong = self.errata.taken_counter == Some(i);
+        let event = if wrong { Event::Cycles } else { feed.event };
+        let compare = if self.errata.reset.halves(i) { Compare::Every(2) } else { feed.compare };
+        Some(Feed { event, compare, ..feed })
+    }
+
+    fn selected_feed(&self, i: usize) -> Option<Feed> {
         let select = self.selects[i];
         let on = select.en() && self.globally_on(i);
         let named = Code::of_select(&self.named, select.into_bits());

@@ -43,6 +43,12 @@ const BRANCHES: &str = "instructions=3000000,cycles=5000000,branches=700000,bran
 const PROCESSORS: usize = 2;
 /// Instructions, and branches: no scenario uses more counters than every model has.
 const SOURCES: [u32; 2] = [2, 6];
+/// What a workload calls INST_RETIRED.ALL, and its select.
+const RETIRED: (&str, u64) = ("retired", 0x01C0);
+const RETIRED_WORK: &str =
+    "instructions=3000000,cycles=5000000,branches=70000,retired=3000000,skid=300,processors=all";
+/// The shortest period that a source may have.
+const SHORTEST_PERIOD: u64 = 4096;
 /// What a workload calls AMD's retired FLOPs, and their select.
 const FLOPS: (&str, u64) = ("flops", 0xFF03);
 const FLOPS_WORK: &str =
@@ -194,12 +200,14 @@ fn recording(branches: u16, branch_filter: u16, privileged: bool) -> Vec<Step> {
     steps
 }
 
-/// A running session that samples an event that takes two counters, and instructions.
-fn sampling_flops() -> Vec<Step> {
+/// A running session that samples the event of a raw select, and instructions. `period`: the events
+/// between samples of it, or 0 for the default.
+fn sampling_raw(select: u64, period: u64) -> Vec<Step> {
     let session = session_number(1);
     let mut steps = configured(1, session, SAMPLE, SOURCES);
     steps.pop();
-    let specs = [Spec::of_raw(FLOPS.1), requests::spec(SOURCES[0])];
+    let raw = Spec { interval: period, ..Spec::of_raw(select) };
+    let specs = [raw, requests::spec(SOURCES[0])];
     let configure = requests::configure(session, SAMPLE, &specs);
     steps.push(ask(1, session::CONFIGURE, configure));
     steps.push(about(1, session::START, session));
@@ -230,8 +238,9 @@ fn advance() -> Step {
 fn steps(scenario: &str) -> Vec<Step> {
     let first = session_number(1);
     let mut steps = match scenario {
-        "sampling" | "masked-before" => running(1, first, SAMPLE, SOURCES),
-        "flops" => sampling_flops(),
+        "sampling" | "alone" | "masked-before" => running(1, first, SAMPLE, SOURCES),
+        "flops" => sampling_raw(FLOPS.1, 0),
+        "retired" => sampling_raw(RETIRED.1, SHORTEST_PERIOD),
         "branches" | "branches-sleep" => recording(8, Configure::TO_USER, true),
         "branches-kernel" => recording(8, Configure::TO_KERNEL, true),
         "branches-hidden" => recording(8, 0, false),
@@ -385,20 +394,27 @@ fn compare(
 ) -> Result<Option<String>, Violation> {
     let work = match scenario {
         "flops" => FLOPS_WORK,
+        "retired" => RETIRED_WORK,
         _ if scenario.starts_with("branches") => BRANCHES,
         _ => WORK,
     };
-    let (name, select) = FLOPS;
-    let code = Code {
-        event: Event::Named(0),
-        select: Some(select),
-        fixed: None,
-        architectural: None,
-        core: None,
+    let known = |key: &str| {
+        let (_, select) = [FLOPS, RETIRED].into_iter().find(|(name, _)| *name == key)?;
+        let code = Code {
+            event: Event::Named(0),
+            select: Some(select),
+            fixed: None,
+            architectural: None,
+            core: None,
+        };
+        Some(workload::Known::Codes(vec![code]))
     };
-    let known = |key: &str| (key == name).then(|| workload::Known::Codes(vec![code]));
     let work = workload::parse_with(work, &known).expect("a workload");
-    let mut device = device(file, leaves, seed);
+    let mut device = if scenario == "alone" {
+        Device::new(file, leaves, seed).expect("a machine")
+    } else {
+        device(file, leaves, seed)
+    };
     assert_eq!(device.start()?, 0);
     if scenario == "masked-before" {
         let bus = device.machine.engine.bus();

@@ -22,6 +22,7 @@ mod added;
 mod amd_counters;
 mod branches;
 mod costs;
+mod errata;
 mod events;
 mod given_counters;
 mod guard;
@@ -48,6 +49,7 @@ pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
         ("amd_counters", amd_counters::all::<B>()),
         ("branches", branches::all::<B>()),
         ("costs", costs::all::<B>()),
+        ("errata", errata::all::<B>()),
         ("events", events::all::<B>()),
         ("given_counters", given_counters::all::<B>()),
         ("guard", guard::all::<B>()),

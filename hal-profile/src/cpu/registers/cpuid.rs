@@ -99,6 +99,10 @@ pub fn available_events(leaf: CpuidResult) -> u32 {
     !leaf.ebx & meaningful
 }
 
+/// Leaf 7 EDX: RTM_ALWAYS_ABORT: no transaction ever runs.
+pub const LEAF7_EDX_RTM_ALWAYS_ABORT: u32 = 1 << 11;
+/// Leaf 7 EDX: TSX_FORCE_ABORT: the microcode takes general counter 3 for transactions.
+pub const LEAF7_EDX_TSX_FORCE_ABORT: u32 = 1 << 13;
 /// Leaf 7 EDX: architectural last branch records, leaf 0x1C.
 pub const LEAF7_EDX_ARCHITECTURAL_LBR: u32 = 1 << 19;
 /// Leaf 7 sub-leaf 1 EAX: leaf 0x23 (ArchPerfmonExt) exists.

@@ -1,0 +1,83 @@
+//! What errata make general counters do, where a model has them.
+
+use crate::cpu::counter::Counter;
+use crate::cpu::event_select::EventSelect;
+use crate::quirks::{Behaviour, Quirks};
+
+/// The errata of one logical processor.
+#[derive(Clone, Debug)]
+pub(super) struct Errata {
+    /// The counter that the microcode has taken: [`Behaviour::TsxForceAbort`].
+    pub(super) taken_counter: Option<usize>,
+    /// [`Behaviour::BroadwellPeriod`].
+    pub(super) loses_low_bits: bool,
+    pub(super) reset: Reset,
+}
+
+/// [`Behaviour::NehalemReset`]: which counters have been reset. Each is a mask of general counters.
+#[derive(Clone, Debug)]
+pub(super) struct Reset {
+    needed: bool,
+    /// Those that have been reset and have not run since.
+    fresh: u32,
+    /// Those whose select was changed after they had run.
+    halved: u32,
+    /// The reset has begun: the four are on with its selects, and began at 0.
+    begun: bool,
+}
+
+/// The selects of the reset (intel_pmu_nhm_workaround).
+const SELECTS: [u64; 4] = [0x43_00B5, 0x43_00D2, 0x43_00B1, 0x43_00B1];
+const ALL: u32 = 0xF;
+
+impl Errata {
+    pub(super) fn new(quirks: Quirks) -> Self {
+        Self {
+            taken_counter: quirks.has(Behaviour::TsxForceAbort).then_some(3),
+            loses_low_bits: quirks.has(Behaviour::BroadwellPeriod),
+            reset: Reset {
+                needed: quirks.has(Behaviour::NehalemReset),
+                fresh: 0,
+                halved: 0,
+                begun: false,
+            },
+        }
+    }
+}
+
+impl Reset {
+    /// Whether a counter counts every second event.
+    pub(super) fn halves(&self, counter: usize) -> bool {
+        self.halved >> counter & 1 == 1
+    }
+
+    /// A counter's select gets another value.
+    pub(super) fn select_changed(&mut self, counter: usize) {
+        let bit = 1 << counter & ALL;
+        if self.needed {
+            self.halved |= bit & !self.fresh;
+        }
+    }
+
+    /// The global control register gets this value.
+    pub(super) fn control_written(
+        &mut self,
+        value: u64,
+        selects: &[EventSelect],
+        counters: &[Counter],
+    ) {
+        let on = value as u32 & ALL;
+        let is_reset = selects.iter().zip(SELECTS).all(|(one, other)| one.into_bits() == other)
+            && counters.iter().take(4).all(|counter| counter.value() == 0);
+        if self.begun && on == 0 {
+            (self.fresh, self.halved) = (ALL, 0);
+        } else {
+            for (counter, select) in selects.iter().enumerate().take(4) {
+                if on >> counter & 1 == 1 && select.en() {
+                    self.fresh &= !(1 << counter);
+                }
+            }
+        }
+        self.begun = on == ALL && is_reset;
+    }
+}
