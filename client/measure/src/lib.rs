@@ -19,6 +19,7 @@
 pub mod catalog;
 mod connection;
 mod count;
+pub mod errata;
 mod error;
 pub mod estimate;
 pub mod events;

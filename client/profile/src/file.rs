@@ -39,6 +39,7 @@
 //! missing.
 
 use crate::number::thousands;
+use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
 use halprof_measure::tracing::counts::TraceCounts;
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,13 @@ impl Metadata {
         branches.is_none_or(|branches| branches.kinds.is_empty())
     }
 
+    /// The vendor's errata that concern a source.
+    pub fn errata(&self, source: &str) -> Vec<Erratum> {
+        let sources = self.sources.iter().filter(|one| one.name == source);
+        let errata: BTreeSet<&Erratum> = sources.flat_map(|source| &source.errata).collect();
+        errata.into_iter().cloned().collect()
+    }
+
     /// The sources that some of the processors cannot count, each with those.
     pub fn excluded_cpus(&self) -> BTreeSet<(&str, &str)> {
         let sources = self.sources.iter();
@@ -175,6 +183,9 @@ pub struct Source {
     /// Processors that cannot count it and were left out, as in `4-11`; empty where all can.
     #[serde(alias = "left_out", skip_serializing_if = "String::is_empty")]
     pub excluded_cpus: String,
+    /// The vendor's errata that concern it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errata: Vec<Erratum>,
 }
 
 /// That a source was counted on some of the processors only, in words.

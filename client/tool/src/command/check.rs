@@ -4,11 +4,13 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
+use crate::select::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
+use halprof_measure::errata::Erratum;
 use halprof_measure::selection::EventSpec;
 use halprof_measure::tracing::plan;
 use schemars::JsonSchema;
@@ -32,7 +34,7 @@ pub(crate) struct CheckResult {
 /// The refusals of a list that does not fit.
 const UNFIT: [ErrorCode; 2] = [ErrorCode::DoesNotFit, ErrorCode::NeedsPair];
 
-/// A constraint on a source, or an erratum.
+/// A constraint on a source.
 #[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
 struct Note {
     source: String,
@@ -52,6 +54,8 @@ struct Assignment {
     slice: Option<u16>,
     /// Why this processor cannot count it.
     error: Option<&'static str>,
+    /// The vendor's errata that concern it there.
+    errata: Vec<Erratum>,
 }
 
 pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u32> {
@@ -93,7 +97,11 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
     let event_set = EventSet::new(&options.selection, ctx, Purpose::Count)?;
     let planned = ctx.connection.plan(&event_set.setup());
     let (mut result, status) = match planned.map_err(|error| event_set.explain(error)) {
-        Ok(fit) => (of_fit(&event_set, &fit), 0),
+        Ok(fit) => {
+            let sets = [event_set.indexes()];
+            let errata = EventErrata::new(&event_set, &sets, false, &mut ctx.connection)?;
+            (of_fit(&event_set, &fit, &errata), 0)
+        }
         Err(error) if UNFIT.map(ErrorCode::code).contains(&error.code()) => {
             let result = CheckResult {
                 reason: Some(error.code()),
@@ -110,7 +118,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
     Ok((result, status))
 }
 
-fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
+fn of_fit(event_set: &EventSet, fit: &Fit, errata: &EventErrata) -> CheckResult {
     let slices = fit
         .placements
         .iter()
@@ -123,10 +131,13 @@ fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
     for processor in event_set.selected() {
         let placements = fit.placements.get(usize::from(processor.cpu_type));
         let mut first = 0;
-        for event in &event_set.events {
+        for (index, event) in event_set.events.iter().enumerate() {
             let spec = event_set.catalog().spec_on(event, processor.cpu_type).unwrap_or(0);
             let placement = placements.and_then(|placements| placements.get(first + spec));
-            assignment.extend(placement.map(|one| row(&event.label, processor.index, *one)));
+            assignment.extend(placement.map(|one| Assignment {
+                errata: errata.of(index, [processor]),
+                ..row(&event.label, processor.index, *one)
+            }));
             first += event.specs.len();
         }
     }
@@ -153,7 +164,7 @@ fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
     }
 }
 
-/// Remarks on each event besides its counter: its constraints, and the vendor's errata.
+/// Remarks on each event besides its counter: its constraints.
 fn notes(event_set: &EventSet) -> Vec<Note> {
     let mut notes = Vec::new();
     for event @ EventSpec { label, specs, .. } in &event_set.events {
@@ -173,13 +184,6 @@ fn notes(event_set: &EventSet) -> Vec<Note> {
         }
         if event.common().flags & Spec::ALONE != 0 {
             note("nothing else can be counted at the same time".to_owned());
-        }
-        let name = label.split(':').next().unwrap_or_default();
-        let event_match = event_set.catalog().event(name);
-        for (_, event, _) in event_match.iter().flat_map(|one| &one.encodings) {
-            if !event.errata.is_empty() {
-                note(format!("the vendor names errata: {}", event.errata));
-            }
         }
     }
     notes
@@ -202,6 +206,7 @@ fn row(source: &str, processor: u32, placement: Placement) -> Assignment {
         kind,
         slice: (placement.slice != Placement::EVERY_SLICE).then_some(placement.slice),
         error,
+        errata: Vec::new(),
     }
 }
 
@@ -237,5 +242,7 @@ fn text(result: &CheckResult, width: Width) -> String {
         let note = format!("{}: {}.", note.source, note.text);
         text += &format!("{before}{}\n", width.prose(0, &note));
     }
-    text
+    let rows = result.assignment.iter();
+    text + &width
+        .fitted(&errata::text(rows.map(|row| (row.source.as_str(), row.errata.as_slice()))))
 }

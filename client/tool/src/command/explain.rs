@@ -7,11 +7,13 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::select::errata;
 use crate::select::source::can_count;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
+use halprof_measure::errata::Erratum;
 use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, EventRef};
 use halprof_measure::{Error as Cause, did_you_mean};
@@ -30,6 +32,8 @@ pub(crate) struct ExplainResult {
     sections: Vec<Section>,
     registers: Vec<RegisterValue>,
     cpu_types: Vec<CpuType>,
+    /// The vendor's errata that concern it, where it is counted by itself.
+    errata: Vec<Erratum>,
     topics: Vec<Topic>,
 }
 
@@ -72,7 +76,8 @@ pub(crate) fn run(
         (Some(topic), None) => {
             let mut ctx = Context::open(open()?)?;
             output.note_model(&ctx.machine_info);
-            let result = of_name(topic, &mut ctx);
+            let result =
+                of_name(topic, &mut ctx).and_then(|result| with_errata(topic, result, &mut ctx));
             result.map_err(|error| suggested(topic, error, &ctx))?
         }
     };
@@ -185,6 +190,7 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
                 topics: same_select(source, &catalog.sources),
                 topic: source.name.to_owned(),
                 kind: SOURCE,
+                errata: Vec::new(),
             };
             return Ok(with_alias(result, alias));
         }
@@ -197,6 +203,21 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
         registers(interface, event.common().raw, event.common().filter)
     });
     Ok(with_alias(of_raw(topic, registers), alias))
+}
+
+/// Adds the errata of what is counted.
+fn with_errata(topic: &str, mut result: ExplainResult, ctx: &mut Context) -> Result<ExplainResult> {
+    if ctx.tracing.is_none() {
+        let mut items = Vec::new();
+        selection::parse_list(topic, &mut items)?;
+        let catalog = ctx.catalog(false)?;
+        // What cannot be counted has none.
+        let events = catalog.resolve(&items).unwrap_or_default();
+        let errata =
+            events.iter().flat_map(|event| errata::alone(&catalog, event, &mut ctx.connection));
+        result.errata = errata.collect();
+    }
+    Ok(result)
 }
 
 /// Adds what the name that was asked for stands for, if it is an alias.
@@ -248,9 +269,6 @@ fn of_event(
     ];
     let notes = notes.into_iter().filter(|(holds, _)| *holds);
     sections.extend(notes.map(|(_, text)| section("Note", text)));
-    if !event.errata.is_empty() {
-        sections.push(section("Errata", event.errata.clone()));
-    }
     if event.period != 0 {
         let text = format!("The vendor samples it every {} events.", event.period);
         sections.push(section("Sampling", text));
@@ -390,6 +408,7 @@ fn text(result: &ExplainResult, width: Width) -> String {
             text += &format!("    {}\n", width.prose(label, line));
         }
     }
+    text += &width.fitted(&errata::text([(result.topic.as_str(), result.errata.as_slice())]));
     if !result.topics.is_empty() {
         text += &format!("\n{}", records(width, &result.topics));
     }

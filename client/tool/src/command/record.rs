@@ -13,6 +13,7 @@ use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured};
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
+use crate::select::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::{self, took_turns};
 use crate::select::periods::{self, Period};
@@ -22,6 +23,7 @@ use crate::select::time::{nanoseconds, slice_length};
 use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
+use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
 use halprof_measure::{Effective, Error as Cause, Failure};
 use halprof_profile::file::{self, Background, Cores, Metadata, Writer, backup_path, cannot_count};
@@ -91,6 +93,8 @@ pub(crate) struct InPass {
     #[serde(flatten)]
     pub(crate) period: Period,
     pass: u32,
+    /// The vendor's errata that concern it.
+    pub(crate) errata: Vec<Erratum>,
 }
 
 /// The branch records of the samples.
@@ -310,8 +314,12 @@ fn record(
     // The head of the file has the periods of every pass. The session that tells those of the first
     // is the one that samples it.
     let mut periods = settle(ctx, event_set, others)?;
+    let errata = EventErrata::new(event_set, &passes, true, &mut ctx.connection)?;
     let (session, effective) = configured(&mut ctx.connection, event_set, first, true)?;
     periods.extend(in_pass(event_set, first, &effective, 0));
+    for (&index, row) in &mut periods {
+        row.errata = errata.of(index, event_set.selected());
+    }
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
         branches: branches.recorded(),
@@ -438,7 +446,7 @@ pub(crate) fn in_pass(
     pass: u32,
 ) -> impl Iterator<Item = (usize, InPass)> {
     let used = periods::of_pass(event_set, indexes, effective).into_iter();
-    let used = used.map(move |period| InPass { period, pass });
+    let used = used.map(move |period| InPass { period, pass, errata: Vec::new() });
     indexes.iter().copied().zip(used)
 }
 
@@ -456,7 +464,7 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 
 fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
     let excluded: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
-    let source = |InPass { period, pass }: &InPass| file::Source {
+    let source = |InPass { period, pass, errata }: &InPass| file::Source {
         name: period.source.clone(),
         period: file::Period {
             requested: period.requested,
@@ -467,6 +475,7 @@ fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
             drawn: period.drawn,
         },
         pass: *pass,
+        errata: errata.clone(),
         excluded_cpus: excluded.get(&period.source).cloned().unwrap_or_default(),
     };
     periods.iter().map(source).collect()
@@ -624,6 +633,9 @@ fn text(result: &RecordResult, width: Width) -> String {
     let columns = InPass::COLUMNS.len() - usize::from(result.passes == 1);
     let periods = records_in(width, &InPass::COLUMNS[..columns], &result.periods);
     let mut text = format!("{}\n\n{periods}\n", width.fitted(&summary(result)));
+    let rows = result.periods.iter();
+    text += &width
+        .fitted(&errata::text(rows.map(|row| (row.period.source.as_str(), row.errata.as_slice()))));
     for (cause, n) in &result.lost {
         let events = result.lost_events.get(cause).copied().unwrap_or(0);
         if *n != 0 {

@@ -13,6 +13,7 @@ use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::select::filters;
+use halprof_measure::errata::Erratum;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::file::{Metadata, StackCounts};
 use halprof_profile::views::report::events::EventSummary;
@@ -101,6 +102,8 @@ struct SourceSummary {
     scaled: bool,
     /// The 95 % bound of scaled events, if known.
     error: Option<u64>,
+    /// The vendor's errata that concern it.
+    errata: Vec<Erratum>,
     skid: SkidSummary,
 }
 
@@ -111,9 +114,10 @@ struct SkidSummary {
 }
 
 impl SourceSummary {
-    fn new(interface: &str, source: &SourceTotals) -> Self {
+    fn new(metadata: &Metadata, source: &SourceTotals) -> Self {
         let Totals { samples, events, .. } = source.totals;
-        let Skid { direction, explanation } = Skid::of(interface, samples, source.addressed);
+        let Skid { direction, explanation } =
+            Skid::of(&metadata.interface, samples, source.addressed);
         Self {
             source: source.name.to_string(),
             period: source.period,
@@ -121,6 +125,7 @@ impl SourceSummary {
             events,
             scaled: source.slices.is_some(),
             error: source.error(),
+            errata: metadata.errata(&source.name),
             skid: SkidSummary { direction, explanation },
         }
     }
@@ -263,7 +268,7 @@ fn result<'a>(
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
         events: recording.event_summaries(),
         warnings,
-        by_source: sources.map(|source| SourceSummary::new(&metadata.interface, source)).collect(),
+        by_source: sources.map(|source| SourceSummary::new(metadata, source)).collect(),
         by_processor: by(Key::Processor),
         by_process: by(Key::Process),
         by_module: by(Key::Module),

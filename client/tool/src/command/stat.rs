@@ -23,6 +23,7 @@ use crate::run::interrupt::interrupted;
 use crate::run::recorder;
 use crate::run::runner::{Every, Runner};
 use crate::run::scope::Scope;
+use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::periods;
@@ -98,7 +99,11 @@ pub(crate) fn run_by(
     warnings.extend(event_set.unknown_constraints());
     warnings.extend(partly_counted(&event_set, output, topdown.is_some()));
     output.warn_all(&warnings);
+    let sets = event_set.sets(options.passes, false, &mut ctx.connection)?;
+    let errata = EventErrata::new(&event_set, &sets, options.by.is_some(), &mut ctx.connection)
+        .map_err(|error| event_set.explain(error))?;
     let view = View {
+        errata,
         frequency: ctx.machine.frequency(),
         by: By::new(&event_set, options.per_cpu, options.per_core_type || output.is_text()),
         event_set: &event_set,
@@ -107,7 +112,6 @@ pub(crate) fn run_by(
         trim: options.trim,
         topdown,
     };
-    let sets = event_set.sets(options.passes, false, &mut ctx.connection)?;
     let machine = ctx.machine_info.description.clone();
     let mut bench = Bench::new(options, &view, sets.len(), ctx, output)?;
     let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;

@@ -16,6 +16,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::run::recorder::STEP_NS;
 use crate::run::runner::{self, Every, Runner, Tick};
+use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time::{self, slice_length};
 use crate::target::context::Context;
@@ -59,7 +60,9 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     }
     let per_cpu = tables.iter().flatten().any(|&key| key == Key::Processor);
     let metrics = Metrics::built_in()?;
+    let errata = EventErrata::default();
     let mut counts = LiveCounts::new(View {
+        errata,
         event_set: &event_set,
         metrics: &metrics,
         requested: Vec::new(),

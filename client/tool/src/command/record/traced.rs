@@ -123,7 +123,7 @@ fn result(
         let used = used.map_or(event.interval, |one| one.interval);
         let is_time = event.source == TIMER;
         let period = Period::new(&event.name, event.interval.into(), used.into(), is_time);
-        InPass { period, pass: 0 }
+        InPass { period, pass: 0, errata: Vec::new() }
     });
     RecordResult {
         machine: ctx.machine_info.description.clone(),

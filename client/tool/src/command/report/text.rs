@@ -7,6 +7,7 @@ use crate::cli::args;
 use crate::output::escape::Escaped;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::select::errata;
 use halprof_measure::float::float;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::views::report::{Call, Report};
@@ -127,13 +128,16 @@ impl Record for Call {
 }
 
 fn sources(report: &Report, keep: usize, width: Width) -> String {
-    let interface = &report.recording.metadata.interface;
+    let metadata = &report.recording.metadata;
     let all: Vec<SourceSummary> =
-        report.sources.iter().map(|source| SourceSummary::new(interface, source)).collect();
+        report.sources.iter().map(|source| SourceSummary::new(metadata, source)).collect();
     let mut text = records(width, all.iter().take(keep));
     if keep < all.len() {
         text += &format!("{} more sources: `--by source` shows all\n", all.len() - keep);
     }
+    let rows = all.iter().take(keep);
+    text +=
+        &width.fitted(&errata::text(rows.map(|row| (row.source.as_str(), row.errata.as_slice()))));
     let mut explanations = Vec::new();
     for source in all.iter().filter(|source| source.samples != 0) {
         if !explanations.contains(&source.skid.explanation) {

@@ -4,6 +4,7 @@ use super::counts::{Counts, CpuGroup, EventCounts};
 use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record};
 use crate::select::time::nanoseconds;
+use halprof_measure::errata::Erratum;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
 use halprof_measure::selection::format_processors;
@@ -50,6 +51,8 @@ pub(crate) struct CountRow {
     /// What it counts on this machine, if that is not just what its name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+    /// The vendor's errata that concern it.
+    pub(crate) errata: Vec<Erratum>,
     /// The index of its event in the event set.
     #[serde(skip)]
     pub(crate) event: usize,

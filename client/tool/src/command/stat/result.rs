@@ -256,6 +256,8 @@ pub(super) struct StatLine {
     switches: Option<u64>,
     complete: Option<bool>,
     method: Option<Method>,
+    /// Their numbers.
+    errata: Option<String>,
 }
 
 impl Interval {
@@ -313,9 +315,15 @@ impl CountRow {
             excluded_cpus: self.excluded_cpus.clone(),
             note: self.note.clone(),
             never_scheduled_cpus: self.never_scheduled_cpus.clone(),
+            errata: (!self.errata.is_empty()).then(|| errata(self)),
             ..StatLine::default()
         }
     }
+}
+
+/// The numbers of a row's errata.
+fn errata(row: &CountRow) -> String {
+    row.errata.iter().map(|erratum| erratum.id.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 impl MetricRow {

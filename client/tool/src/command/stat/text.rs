@@ -7,6 +7,7 @@ use crate::metrics::MetricRow;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Layout, Record, Width, records};
+use crate::select::errata;
 use halprof_measure::float::float;
 use halprof_profile::file::cannot_count;
 use std::collections::BTreeSet;
@@ -57,6 +58,8 @@ fn remarks(result: &StatResult) -> String {
             text += &outliers(row, repeats);
         }
     }
+    let rows = result.rows.counts.iter();
+    text += &errata::text(rows.map(|row| (row.source.as_str(), row.errata.as_slice())));
     if result.rows.counts.iter().any(|row| row.scaled && row.error.is_none() && row.value.is_some())
     {
         text += "\n± unknown: the measurement was too short for enough slices of time on the counters\n";

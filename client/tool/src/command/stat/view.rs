@@ -1,16 +1,19 @@
 //! How counts become rows, and rows metrics.
 
 use super::count_row::{CountRow, complete};
-use super::counts::{By, Counts, EventCounts};
+use super::counts::{By, Counts, CpuGroup, EventCounts};
 use super::result::TopDownRow;
 use super::topdown::TopDown;
 use crate::metrics::{Counted, MetricRow, Metrics, Requested};
+use crate::select::errata::EventErrata;
 use crate::select::event_set::EventSet;
+use halprof_measure::errata::Erratum;
 use halprof_measure::selection::format_processors;
 
 /// How counts become rows.
 pub(crate) struct View<'a> {
     pub(crate) event_set: &'a EventSet,
+    pub(crate) errata: EventErrata,
     pub(crate) metrics: &'a Metrics,
     /// The metrics that were requested; if none was, all that can be computed.
     pub(crate) requested: Vec<Requested<'a>>,
@@ -78,12 +81,13 @@ impl View<'_> {
             return Vec::new();
         };
         let groups = counts.groups(self.event_set, by).into_iter();
-        let row = |group| CountRow {
+        let row = |group: CpuGroup| CountRow {
             source: event.label.clone(),
             event: counts.event,
             requested: event.requested.clone(),
             group: Some(event.common().group).filter(|&group| group != 0),
             note: self.event_set.note(event),
+            errata: self.errata(counts.event, &group),
             ..CountRow::new(runs, group, self.frequency, self.trim)
         };
         let mut rows: Vec<CountRow> = groups.map(row).collect();
@@ -94,6 +98,12 @@ impl View<'_> {
             first.excluded_cpus = Some(excluded).filter(|processors| !processors.is_empty());
         }
         rows
+    }
+
+    /// The errata that concern an event on a group of processors.
+    fn errata(&self, event: usize, group: &CpuGroup) -> Vec<Erratum> {
+        let members = self.event_set.selected().filter(|one| group.members.contains(&one.index));
+        self.errata.of(event, members)
     }
 
     /// Where the slots went.
