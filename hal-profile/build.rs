@@ -1,5 +1,6 @@
 //! Turns the tables of `data/` into the rows of `source`: for each table an array expression in
-//! OUT_DIR, made of calls to the constructors in the module that includes it.
+//! OUT_DIR, made of calls to the constructors in the module that includes it. AMD's generations are a
+//! table of halprof-events, which has to stand alone on crates.io.
 //!
 //! A malformed table ends the build, with the file and the column.
 
@@ -9,9 +10,13 @@ use std::{env, fs};
 
 type Record = HashMap<String, String>;
 
+const GENERATIONS: &str = "../client/events/data/amd-generations.csv";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=data");
+    println!("cargo::rerun-if-changed={GENERATIONS}");
+    let amd = Generations(records_of(GENERATIONS));
     let modern = records("events-modern");
     let meanings = records("amd64-hal-on-zen");
     write("emon", &emon());
@@ -19,10 +24,11 @@ fn main() {
     write("intel_fixed", &intel_fixed());
     write("intel_architectural", &intel_architectural(&modern));
     write("amd64", &amd64());
-    write("amd64_documented", &amd64_documented(&meanings));
+    write("amd_generations", &amd.rows());
+    write("amd64_documented", &amd64_documented(&amd, &meanings));
     write("amd64_nothing", &amd64_nothing(&meanings));
     write("amd64_else", &amd64_else(&meanings));
-    write("amd_own", &amd_own(&modern));
+    write("amd_own", &amd_own(&amd, &modern));
     write("errata", &errata());
     if env::var_os("CARGO_FEATURE_HISTORIC").is_some() {
         historic(&records("mapping"), &Escrs::read());
@@ -41,8 +47,11 @@ fn historic(mapping: &[Record], escrs: &Escrs) {
 }
 
 fn records(name: &str) -> Vec<Record> {
-    let file = format!("data/{name}.csv");
-    csv::Reader::from_path(&file)
+    records_of(&format!("data/{name}.csv"))
+}
+
+fn records_of(file: &str) -> Vec<Record> {
+    csv::Reader::from_path(file)
         .unwrap_or_else(|error| panic!("{file}: {error}"))
         .deserialize()
         .collect::<Result<_, _>>()
@@ -172,22 +181,42 @@ fn amd64() -> Vec<String> {
     records("amd64-sources").iter().map(row).collect()
 }
 
-/// The columns that name an event on a generation, `-` where it is not documented.
-const NAMED: [&str; 8] = ["K8", "10h", "15h", "Zen1", "Zen2", "Zen3", "Zen4", "Zen5"];
-/// The generations of an event with `kept_on_11h_12h_14h_16h`.
-const SMALL: [&str; 4] = ["11h", "12h", "14h", "16h"];
+/// The rows of amd-generations.csv: some models of a family, and their generation.
+struct Generations(Vec<Record>);
 
-/// For each event code up to the highest of the table, the generations that document it.
-fn amd64_documented(meanings: &[Record]) -> Vec<String> {
+impl Generations {
+    fn rows(&self) -> Vec<String> {
+        let row = |row: &Record| {
+            let [family, first, last] =
+                ["family", "first_model", "last_model"].map(|column| &row[column]);
+            format!("({family}, {first}, {last}, {})", generation(&row["generation"]))
+        };
+        self.0.iter().map(row).collect()
+    }
+
+    /// Every generation by its name, once each.
+    fn names(&self) -> BTreeSet<&str> {
+        self.0.iter().map(|row| row["generation"].as_str()).collect()
+    }
+
+    /// The generation whose name in events-modern.csv is this.
+    fn of_core(&self, core: &str) -> &str {
+        let row = self.0.iter().find(|row| row["core"] == core);
+        &row.unwrap_or_else(|| panic!("amd-generations.csv: no core {core:?}"))["generation"]
+    }
+}
+
+/// For each event code up to the highest of the table, the generations that document it. Those
+/// without a column of their own keep what `kept_on_11h_12h_14h_16h` says.
+fn amd64_documented(amd: &Generations, meanings: &[Record]) -> Vec<String> {
     let by_code: BTreeMap<u64, &Record> =
         meanings.iter().map(|row| (number(&row["event"]), row)).collect();
     let documented = |row: &Record| {
-        let mut on = NAMED.to_vec();
-        on.retain(|generation| row[*generation] != "-");
-        if row["kept_on_11h_12h_14h_16h"] == "yes" {
-            on.extend(SMALL);
-        }
-        generations(&on)
+        let has = |name: &&str| match row.get(name.trim_start_matches("Family")) {
+            Some(event) => event != "-",
+            None => row["kept_on_11h_12h_14h_16h"] == "yes",
+        };
+        generations(amd.names().into_iter().filter(has))
     };
     let last = by_code.keys().last().copied().unwrap_or_default();
     (0..=last)
@@ -196,16 +225,14 @@ fn amd64_documented(meanings: &[Record]) -> Vec<String> {
 }
 
 /// The expression of a set of generations.
-fn generations(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().map(|name| generation(name)).collect();
+fn generations<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(generation).collect();
     format!("generations(&[{}])", names.join(", "))
 }
 
-/// The expression of a generation: a family's number, or `K8`, or `Zen 1/Zen+` as `Zen1`.
+/// The expression of a generation, by its name.
 fn generation(name: &str) -> String {
-    let name = name.split('/').next().unwrap_or(name).replace(' ', "");
-    let family = if name.ends_with('h') { "Family" } else { "" };
-    format!("AmdGeneration::{family}{}", name.trim_start_matches("Family"))
+    format!("AmdGeneration::{name}")
 }
 
 /// The events that count something else on Zen than the HAL's name says, once each.
@@ -225,26 +252,24 @@ fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
     nothing
         .iter()
         .map(|((event, mask), on)| {
-            let on = generations(&on.split(';').collect::<Vec<_>>());
+            let on = generations(on.split(';'));
             format!("Nothing {{ event: {event:#04x}, mask: {mask:#x}, on: {on} }}")
         })
         .collect()
 }
 
 /// halprof's own rows by generation; a row without a number is served by the HAL's table.
-fn amd_own(modern: &[Record]) -> Vec<String> {
-    let mut own: BTreeMap<String, Vec<String>> = BTreeMap::new();
+fn amd_own(amd: &Generations, modern: &[Record]) -> Vec<String> {
+    let mut own: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for row in modern.iter().filter(|row| row["vendor"] == "AMD") {
-        let named_by_core = row["core"].starts_with("Zen") || row["core"] == "K8";
-        let name = if named_by_core { &row["core"] } else { &row["family"] };
-        let rows = own.entry(generation(name)).or_default();
+        let rows = own.entry(amd.of_core(&row["core"])).or_default();
         if !row["halprof_id"].is_empty() {
             rows.push(event_row(row));
         }
     }
-    let sorted = |(generation, mut rows): (String, Vec<String>)| {
+    let sorted = |(name, mut rows): (&str, Vec<String>)| {
         rows.sort();
-        format!("({generation}, &[{}])", rows.join(", "))
+        format!("({}, &[{}])", generation(name), rows.join(", "))
     };
     own.into_iter().map(sorted).collect()
 }

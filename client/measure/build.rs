@@ -3,7 +3,7 @@
 //!
 //! A malformed table ends the build, with the file and the column.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::{env, fs};
 
@@ -20,23 +20,8 @@ struct Row {
 
 const DATA: &str = "../../hal-profile/data";
 
-/// AMD's generations: the table, the core in events-modern.csv, and the column of its events' names
-/// in amd64-hal-on-zen.csv; both empty where events are not known.
-const AMD: [(&str, &str, &str); 13] = [
-    ("AmdUnknown", "", ""),
-    ("AmdK8", "K8", "K8"),
-    ("AmdFamily10h", "Barcelona..", "10h"),
-    ("AmdFamily11h", "Griffin", KEPT),
-    ("AmdFamily12h", "Llano", KEPT),
-    ("AmdFamily14h", "Bobcat", KEPT),
-    ("AmdFamily15h", "Bulldozer..", "15h"),
-    ("AmdFamily16h", "Jaguar", KEPT),
-    ("AmdZen1", "Zen 1/Zen+", "Zen1"),
-    ("AmdZen2", "Zen 2", "Zen2"),
-    ("AmdZen3", "Zen 3", "Zen3"),
-    ("AmdZen4", "Zen 4", "Zen4"),
-    ("AmdZen5", "Zen 5", "Zen5"),
-];
+/// The core in events-modern.csv of each of AMD's generations.
+const GENERATIONS: &str = "../events/data/amd-generations.csv";
 
 /// The note on ProfileTime.
 const TIMER: &str = "counted by a timer: the HAL never programs the event select in its table";
@@ -47,8 +32,9 @@ const KEPT: &str = "kept_on_11h_12h_14h_16h";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={DATA}");
+    println!("cargo::rerun-if-changed={GENERATIONS}");
     let modern = records("events-modern");
-    let mut tables = vec![
+    let tables = vec![
         ("Default", default()),
         ("Emon", emon(&modern)),
         ("Amd64", amd64(first_name)),
@@ -57,13 +43,18 @@ fn main() {
         ("P6", joined(mapped("P6"), documented("p6-events", &["PPro", "PII", "Celeron", "PIII"]))),
         ("PentiumM", joined(mapped("P6"), documented("p6-events", &["PM"]))),
         ("NetBurst", joined(mapped("P4"), netburst())),
+        ("AmdUnknown", amd64(|_| Default::default())),
     ];
-    for (table, core, column) in AMD {
-        let hal = amd64(|event| on_generation(event, column));
+    let generations = records_of(GENERATIONS);
+    let generations: BTreeMap<&str, &str> =
+        generations.iter().map(|row| (row["generation"].as_str(), row["core"].as_str())).collect();
+    let mut tables: Vec<String> =
+        tables.into_iter().map(|(table, rows)| code(table, rows)).collect();
+    for (generation, core) in generations {
+        let hal = amd64(|event| on_generation(event, generation));
         let own = own(modern.iter().filter(|event| event["core"] == core));
-        tables.push((table, joined(hal, own)));
+        tables.push(code(&format!("Amd{generation}"), joined(hal, own)));
     }
-    let tables: Vec<String> = tables.into_iter().map(|(table, rows)| code(table, rows)).collect();
     let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     fs::write(Path::new(&folder).join("texts.rs"), format!("[\n{}]\n", tables.concat()))
         .expect("OUT_DIR is writable");
@@ -82,8 +73,11 @@ fn code(table: &str, mut rows: Vec<Row>) -> String {
 }
 
 fn records(name: &str) -> Vec<Record> {
-    let file = format!("{DATA}/{name}.csv");
-    csv::Reader::from_path(&file)
+    records_of(&format!("{DATA}/{name}.csv"))
+}
+
+fn records_of(file: &str) -> Vec<Record> {
+    csv::Reader::from_path(file)
         .unwrap_or_else(|error| panic!("{file}: {error}"))
         .deserialize()
         .collect::<Result<_, _>>()
@@ -174,15 +168,15 @@ fn first_name(event: &Record) -> (String, String) {
     (name.unwrap_or_default(), String::new())
 }
 
-/// What the event is on a generation, by its column; on Zen with what became of it since K8.
-fn on_generation(event: &Record, column: &str) -> (String, String) {
-    let name = match column {
-        "" => None,
-        KEPT => named(&event["K8"]).filter(|_| event[KEPT] == "yes"),
-        column => named(&event[column]),
+/// What the event is on a generation, by its column, or by K8's where it has none; on Zen with what
+/// became of it since K8.
+fn on_generation(event: &Record, generation: &str) -> (String, String) {
+    let name = match event.get(generation.trim_start_matches("Family")) {
+        Some(name) => named(name),
+        None => named(&event["K8"]).filter(|_| event[KEPT] == "yes"),
     };
     let note = match &name {
-        Some(_) if column.starts_with("Zen") => event["verdict_on_zen"].clone(),
+        Some(_) if generation.starts_with("Zen") => event["verdict_on_zen"].clone(),
         _ => String::new(),
     };
     (name.unwrap_or_default(), note)

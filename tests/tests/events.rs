@@ -9,7 +9,9 @@ use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::dumps::machines_from_table;
 use halprof_tests::facts::{number, records};
 use halprof_tests::machines::{machine, specs};
+use halprof_tests::silicon::signature;
 use shared_types::request::session::Spec;
+use sim::cpu::cpuid::Leaves;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Written by hand from the processors' names: the tables of each dump's core types; none if a
@@ -22,7 +24,7 @@ const FIXED_CTR_CTRL: u32 = 0x38D;
 const MERGE: u64 = 0xF_0040_00FF;
 const MODES_AND_ENABLE: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
 
-fn of_dump(leaves: &[sim::cpu::cpuid::Leaves]) -> Connection<InProcess> {
+fn of_dump(leaves: &[Leaves]) -> Connection<InProcess> {
     Connection::new(InProcess::new(leaves)).expect("a greeting")
 }
 
@@ -66,6 +68,43 @@ fn every_dump_has_the_events_of_its_microarchitecture() {
         assert_eq!(catalog.events().len(), names.len(), "{file}");
     }
     assert_eq!(wanted.next(), None);
+}
+
+/// The leaves of the Krackan Point dump with the signature of another family and model in leaf 1.
+fn krackan_point_as(family: u32, model: u32) -> Vec<Leaves> {
+    let mut machines = machines_from_table().into_iter();
+    let (_, mut leaves) =
+        machines.find(|(file, _)| file.contains("KrackanPoint")).expect("its leaves");
+    for leaves in &mut leaves {
+        let leaf1 = CpuidResult { eax: signature(family, model), ..leaves.get(1, 0) };
+        leaves.insert(1, leaf1);
+    }
+    leaves
+}
+
+/// AMD gives a family's free ranges of models to later cores with other events (Zen 6
+/// shares family 1Ah with Zen 5: Linux, arch/x86/kernel/cpu/amd.c).
+#[test]
+fn a_model_that_no_table_names_has_no_vendor_event() {
+    for (family, model, table) in [
+        (0x1A, 0x60, Some("amdzen5")),
+        (0x1A, 0x30, None),
+        (0x1A, 0x50, None),
+        (0x1A, 0xD0, None),
+        (0x1A, 0xF0, None),
+        (0x19, 0x61, Some("amdzen4")),
+        (0x19, 0xB0, None),
+        (0x17, 0x80, None),
+        (0x17, 0x92, None),
+        (0x17, 0xB0, None),
+    ] {
+        let mut connection = of_dump(&krackan_point_as(family, model));
+        let catalog = Catalog::read(&mut connection, false).expect("what it counts");
+        let microarchitecture = catalog.cpu_types()[0].microarchitecture;
+        let told = format!("{family:#x} {model:#x}");
+        assert_eq!(microarchitecture.map(|one| one.table), table, "{told}");
+        assert_eq!(catalog.events().is_empty(), table.is_none(), "{told}");
+    }
 }
 
 /// What the registers of a processor hold while one event is counted: the enabled selects with

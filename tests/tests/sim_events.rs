@@ -1,5 +1,7 @@
 //! Does the model count what the facts say, all of it and nothing else?
 
+use hal_profile::cpu::generation::AmdGeneration;
+use halprof_events::{Cpu, Microarchitecture};
 use halprof_tests::facts::meaning;
 use halprof_tests::machines::{count, machine};
 use halprof_tests::source_data;
@@ -155,6 +157,38 @@ fn generations_by_family_and_model() {
         (0x1B, 0x00, None),
     ] {
         assert_eq!(Generation::of(family, model), expected, "{family:#x} {model:#x}");
+    }
+}
+
+/// The models' own view, the core's and that of the events agree on every model, but for Hygon's
+/// family 18h: Windows' HAL takes the Default interface there, whatever its silicon is.
+#[test]
+fn core_events_and_models_know_the_same_generations() {
+    for family in 0x0F..=0x1A {
+        for model in 0..=0xFF {
+            let silicon = Generation::of(family, model);
+            let core = AmdGeneration::from(family, model);
+            let told = format!("{family:#x} {model:#x}");
+            if family == 0x18 {
+                assert_eq!((silicon, core), (Some(Generation::Zen1), AmdGeneration::Unknown));
+            } else {
+                let silicon = silicon.map_or("Unknown".to_owned(), |one| format!("{one:?}"));
+                assert_eq!(format!("{core:?}"), silicon, "{told}");
+            }
+            let cpu = Cpu {
+                vendor: *b"AuthenticAMD",
+                family: family as u16,
+                model: model as u16,
+                ..Cpu::default()
+            };
+            let named = format!("amd{}", format!("{core:?}").to_lowercase());
+            let table = Some(named).filter(|table| table.starts_with("amdzen"));
+            assert_eq!(
+                Microarchitecture::of(&cpu).map(|one| one.table),
+                table.as_deref(),
+                "{told}"
+            );
+        }
     }
 }
 

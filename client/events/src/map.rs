@@ -1,4 +1,5 @@
-//! Which table of events a processor has: the first row of `data/map.csv` that matches.
+//! Which table of events a processor has: the first row of `data/map.csv` that matches on Intel's,
+//! the row of `data/amd-generations.csv` on AMD's.
 
 use super::Cpu;
 use super::hex;
@@ -17,8 +18,9 @@ struct TableRule {
 /// The table's name; `None` if no row matches.
 pub(super) fn table_of(cpu: &Cpu) -> Option<&'static str> {
     let rows = || {
-        let lines = include_str!("../data/map.csv").lines().skip(1);
-        lines.filter_map(TableRule::of).filter(|row| row.fits(cpu))
+        let intel = include_str!("../data/map.csv").lines().skip(1).filter_map(TableRule::of);
+        let amd = include_str!("../data/amd-generations.csv").lines().skip(1);
+        intel.chain(amd.filter_map(TableRule::of_amd)).filter(|row| row.fits(cpu))
     };
     let native = |row: &TableRule| row.native_model == Some(cpu.native_model);
     // If no row has this native model, the core type decides, as it does in Linux perf.
@@ -38,6 +40,22 @@ impl TableRule {
             table: next()?,
             core_type: hex(next()?),
             native_model: hex(next()?),
+        })
+    }
+
+    /// Family, first and last model, generation, core, table; no table, no rule.
+    fn of_amd(line: &'static str) -> Option<Self> {
+        let mut cells = line.split(',');
+        let mut number = || hex(cells.next()?);
+        let (family, models) = (number()?, (number()?, number()?));
+        Some(Self {
+            vendor: "AuthenticAMD",
+            family,
+            models,
+            steppings: (0, u32::MAX),
+            table: cells.nth(2).filter(|table| !table.is_empty())?,
+            core_type: None,
+            native_model: None,
         })
     }
 

@@ -24,15 +24,15 @@ pub enum AmdGeneration {
     Family15h,
     /// Family 16h.
     Family16h,
-    /// Family 17h models 00h to 2Fh and 50h to 5Fh: Zen and Zen+.
+    /// Zen and Zen+, of family 17h.
     Zen1,
-    /// Family 17h models 30h to 4Fh, 60h to 7Fh, 90h, 91h and A0h to AFh.
+    /// Zen 2, of family 17h.
     Zen2,
-    /// Family 19h models 00h to 0Fh and 20h to 5Fh.
+    /// Zen 3 and Zen 3+, of family 19h.
     Zen3,
-    /// Family 19h models 10h to 1Fh and 60h to AFh.
+    /// Zen 4, of family 19h.
     Zen4,
-    /// Family 1Ah models 00h to 2Fh, 40h to 4Fh and 60h to 7Fh.
+    /// Zen 5, of family 1Ah.
     Zen5,
 }
 
@@ -58,24 +58,15 @@ impl AmdGeneration {
 
     /// The generation of a family and model as given by CPUID.1:EAX, extended fields included. A
     /// model outside the known ranges is [`AmdGeneration::Unknown`], not the newest of its family:
-    /// Zen 6 shares family 1Ah with Zen 5 (models 50h to 5Fh, 80h to AFh, C0h on).
-    ///
-    /// Source: Linux, arch/x86/kernel/cpu/amd.c.
-    pub const fn from(family: u32, model: u32) -> Self {
-        match (family, model) {
-            (0x0F, _) => Self::K8,
-            (0x10, _) => Self::Family10h,
-            (0x11, _) => Self::Family11h,
-            (0x12, _) => Self::Family12h,
-            (0x14, _) => Self::Family14h,
-            (0x15, _) => Self::Family15h,
-            (0x16, _) => Self::Family16h,
-            (0x17, 0x00..=0x2F | 0x50..=0x5F) => Self::Zen1,
-            (0x17, 0x30..=0x4F | 0x60..=0x7F | 0x90..=0x91 | 0xA0..=0xAF) => Self::Zen2,
-            (0x19, 0x00..=0x0F | 0x20..=0x5F) => Self::Zen3,
-            (0x19, 0x10..=0x1F | 0x60..=0xAF) => Self::Zen4,
-            (0x1A, 0x00..=0x2F | 0x40..=0x4F | 0x60..=0x7F) => Self::Zen5,
-            _ => Self::Unknown,
-        }
+    /// AMD gives the free ranges of a family to later cores with other events.
+    pub fn from(family: u32, model: u32) -> Self {
+        let mut rows = MODELS.iter();
+        let row =
+            rows.find(|(of, first, last, _)| *of == family && (*first..=*last).contains(&model));
+        row.map_or(Self::Unknown, |(.., generation)| *generation)
     }
 }
+
+/// Family, first and last model, generation: amd-generations.csv, with its sources.
+static MODELS: &[(u32, u32, u32, AmdGeneration)] =
+    &include!(concat!(env!("OUT_DIR"), "/amd_generations.rs"));

@@ -33,8 +33,9 @@ pub enum Generation {
     Zen5,
 }
 
-/// Family, first and last model, generation (revision guides of the families).
-const GENERATIONS: [(u32, u32, u32, Generation); 17] = [
+/// Family, first and last model, generation (AMD's revision guides of the families and its PPRs, by
+/// the models that each is for; Linux, arch/x86/kernel/cpu/amd.c).
+const GENERATIONS: [(u32, u32, u32, Generation); 22] = [
     (0x06, 0x00, 0xFF, Generation::K7),
     (0x0F, 0x00, 0xFF, Generation::K8),
     (0x10, 0x00, 0xFF, Generation::Family10h),
@@ -44,15 +45,19 @@ const GENERATIONS: [(u32, u32, u32, Generation); 17] = [
     (0x15, 0x00, 0xFF, Generation::Family15h),
     (0x16, 0x00, 0xFF, Generation::Family16h),
     (0x17, 0x00, 0x2F, Generation::Zen1),
-    (0x17, 0x30, 0xFF, Generation::Zen2),
+    (0x17, 0x30, 0x4F, Generation::Zen2),
+    (0x17, 0x50, 0x5F, Generation::Zen1),
+    (0x17, 0x60, 0x7F, Generation::Zen2),
+    (0x17, 0x90, 0x91, Generation::Zen2),
+    (0x17, 0xA0, 0xAF, Generation::Zen2),
     (0x18, 0x00, 0xFF, Generation::Zen1),
     (0x19, 0x00, 0x0F, Generation::Zen3),
     (0x19, 0x10, 0x1F, Generation::Zen4),
     (0x19, 0x20, 0x5F, Generation::Zen3),
     (0x19, 0x60, 0xAF, Generation::Zen4),
-    (0x1A, 0x00, 0xFF, Generation::Zen5),
-    // Family 19h parts beyond the known models count as Zen 4, the latest of the family.
-    (0x19, 0xB0, 0xFF, Generation::Zen4),
+    (0x1A, 0x00, 0x2F, Generation::Zen5),
+    (0x1A, 0x40, 0x4F, Generation::Zen5),
+    (0x1A, 0x60, 0x7F, Generation::Zen5),
 ];
 
 impl Generation {
