@@ -25,8 +25,9 @@ fn events() -> String {
     let microarchitectures = read("data/microarchitectures.csv");
     let tables = microarchitectures.lines().skip(1);
     let names = tables.map(|line| line.split(',').next().unwrap_or_default());
-    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    let mut rows: BTreeMap<String, u128> = BTreeMap::new();
     for (place, table) in names.enumerate() {
+        assert!(place < u128::BITS as usize, "the mask has no bit for {table}");
         let text = read(&format!("data/events/{table}.csv"));
         for row in text.lines().skip(1) {
             *rows.entry(row.to_owned()).or_default() |= 1 << place;

@@ -74,6 +74,8 @@ wire_enum! {
         AmdZen4 = 19 "amd-zen4"
         /// Zen 5.
         AmdZen5 = 20 "amd-zen5"
+        /// Zen 6.
+        AmdZen6 = 21 "amd-zen6"
     }
 }
 

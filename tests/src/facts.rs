@@ -121,7 +121,7 @@ pub fn meaning(name: &str) -> Option<Event> {
 }
 
 /// Every generation whose events are known.
-pub const GENERATIONS: [AmdGeneration; 12] = [
+pub const GENERATIONS: [AmdGeneration; 13] = [
     AmdGeneration::K8,
     AmdGeneration::Family10h,
     AmdGeneration::Family11h,
@@ -134,6 +134,7 @@ pub const GENERATIONS: [AmdGeneration; 12] = [
     AmdGeneration::Zen3,
     AmdGeneration::Zen4,
     AmdGeneration::Zen5,
+    AmdGeneration::Zen6,
 ];
 
 /// The records of `hal-profile/data/$name.csv`, which the rows of sources are generated from.

@@ -50,7 +50,7 @@ fn an_event_is_documented_where_it_has_a_name() {
 /// The PPR's names, with one example of each way in which a code can change.
 #[test]
 fn amd_codes_change_their_meaning() {
-    use AmdGeneration::{Family10h, Family15h, K8, Zen1, Zen2, Zen3, Zen5};
+    use AmdGeneration::{Family10h, Family15h, K8, Zen1, Zen2, Zen3, Zen5, Zen6};
     for (generation, event, name) in [
         (K8, 0xC0, Some("RETIRED_INSTRUCTIONS")),
         (Zen5, 0xC0, Some("RETIRED_INSTRUCTIONS")),
@@ -64,6 +64,8 @@ fn amd_codes_change_their_meaning() {
         (Zen3, 0x44, Some("ANY_DATA_CACHE_FILLS_FROM_SYSTEM")),
         (Zen5, 0x7E, None),
         (Zen5, 0x18E, None),
+        (Zen6, 0xC0, Some("ex_ret_instr (Linux perf)")),
+        (Zen6, 0xCB, None),
     ] {
         assert_eq!(meaning(generation, event), name, "{generation:?} {event:#x}");
         assert_eq!(is_documented(generation, event), name.is_some(), "{generation:?} {event:#x}");
@@ -73,13 +75,15 @@ fn amd_codes_change_their_meaning() {
 /// halprof has its own row if the HAL's row is missing or counts something else.
 #[test]
 fn amd_own_rows_are_those_of_the_familys_lists() {
-    use AmdGeneration::{Family15h, K8, Zen2, Zen4};
+    use AmdGeneration::{Family15h, K8, Zen2, Zen4, Zen6};
     for (generation, name, select) in [
         (K8, "L2Misses", 0x0003_077E),
         (Family15h, "L1dMisses", 0x0003_0341),
         (Zen2, "L1dMisses", 0x0003_C860),
         (Zen2, "L2Misses", 0x0003_0964),
         (Zen4, "L1iMisses", 0x1_0003_188E),
+        (Zen6, "L1iMisses", 0x2_0003_DF9C),
+        (Zen6, "FpOperations", 0x3_3F08),
     ] {
         let row = named(generation.source_table(), amd::own_rows(generation), name);
         assert_eq!((event_select(row), row.fit), (select, Fit::Exact), "{generation:?}");
@@ -170,10 +174,12 @@ fn amd_generations_follow_family_and_model() {
         (0x1A, 0x02, AmdGeneration::Zen5),
         (0x1A, 0x44, AmdGeneration::Zen5),
         (0x1A, 0x60, AmdGeneration::Zen5),
-        (0x1A, 0x50, AmdGeneration::Unknown),
-        (0x1A, 0x80, AmdGeneration::Unknown),
-        (0x1A, 0xAF, AmdGeneration::Unknown),
-        (0x1A, 0xC0, AmdGeneration::Unknown),
+        (0x1A, 0x50, AmdGeneration::Zen6),
+        (0x1A, 0x80, AmdGeneration::Zen6),
+        (0x1A, 0xAF, AmdGeneration::Zen6),
+        (0x1A, 0xB0, AmdGeneration::Unknown),
+        (0x1A, 0xC0, AmdGeneration::Zen6),
+        (0x1A, 0xD0, AmdGeneration::Unknown),
         (0x1B, 0x00, AmdGeneration::Unknown),
     ];
     for (family, model, generation) in table {

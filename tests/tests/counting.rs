@@ -35,7 +35,7 @@ enum Facts {
     Pentium(&'static str),
 }
 
-const MACHINES: [(&str, Facts); 17] = [
+const MACHINES: [(&str, Facts); 18] = [
     ("pentium", Facts::Pentium("P5")),
     ("pentium-mmx", Facts::Pentium("P5MMX")),
     ("pentium3", Facts::P6),
@@ -53,6 +53,7 @@ const MACHINES: [(&str, Facts); 17] = [
     ("zen2", Facts::Amd("17h", "Zen 2")),
     ("zen4", Facts::Amd("19h", "Zen 4")),
     ("zen5", Facts::Amd("1Ah", "Zen 5")),
+    ("zen6", Facts::Amd("1Ah", "Zen 6")),
 ];
 
 /// What identifies a select apart from its mode bits: a number, or the manual's name.

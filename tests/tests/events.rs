@@ -89,7 +89,8 @@ fn a_model_that_no_table_names_has_no_vendor_event() {
     for (family, model, table) in [
         (0x1A, 0x60, Some("amdzen5")),
         (0x1A, 0x30, None),
-        (0x1A, 0x50, None),
+        (0x1A, 0x50, Some("amdzen6")),
+        (0x1A, 0xB0, None),
         (0x1A, 0xD0, None),
         (0x1A, 0xF0, None),
         (0x19, 0x61, Some("amdzen4")),

@@ -12,7 +12,7 @@ use sim::units::amd::events::{self as amd_events, Generation};
 use sim::units::intel::events as architectural_events;
 use std::collections::BTreeSet;
 
-const GENERATIONS: [Generation; 13] = [
+const GENERATIONS: [Generation; 14] = [
     Generation::K7,
     Generation::K8,
     Generation::Family10h,
@@ -26,6 +26,7 @@ const GENERATIONS: [Generation; 13] = [
     Generation::Zen3,
     Generation::Zen4,
     Generation::Zen5,
+    Generation::Zen6,
 ];
 
 /// Generation, event, unit mask, kind, in a form that sorts and prints.
@@ -56,6 +57,7 @@ fn generation(family: &str, core: &str) -> Generation {
         ("19h", "Zen 3") => Generation::Zen3,
         ("19h", "Zen 4") => Generation::Zen4,
         ("1Ah", "Zen 5") => Generation::Zen5,
+        ("1Ah", "Zen 6") => Generation::Zen6,
         other => panic!("a family that the model does not know: {other:?}"),
     }
 }
@@ -154,6 +156,8 @@ fn generations_by_family_and_model() {
         (0x19, 0x5F, Some(Generation::Zen3)),
         (0x19, 0x60, Some(Generation::Zen4)),
         (0x1A, 0x44, Some(Generation::Zen5)),
+        (0x1A, 0x50, Some(Generation::Zen6)),
+        (0x1A, 0xD0, None),
         (0x1B, 0x00, None),
     ] {
         assert_eq!(Generation::of(family, model), expected, "{family:#x} {model:#x}");

@@ -138,7 +138,7 @@ impl Microarchitecture {
         self.events.get_or_init(|| {
             let rows = ROWS.lines().filter_map(|line| {
                 let (tables, row) = line.split_once(',')?;
-                let tables = u64::from_str_radix(tables, 16).ok()?;
+                let tables = u128::from_str_radix(tables, 16).ok()?;
                 (tables >> self.bit & 1 == 1).then(|| Event::parse(row))?
             });
             rows.collect()
@@ -158,7 +158,7 @@ impl Microarchitecture {
         let Self { table, version, .. } = self;
         if table.starts_with("amd") {
             return format!(
-                "AMD's Processor Programming Reference, as the list `{table}` ({version}) of Linux 6.12's perf has it"
+                "AMD's Processor Programming Reference, as the list `{table}`, {version}, has it"
             );
         }
         format!("Intel's perfmon event list `{table}`, {version}")

@@ -17,7 +17,7 @@ use std::error::Error;
 const FIRST_OF_AN_INTERFACE: u32 = 0x19;
 
 /// The families that amd64-hal-on-zen.csv has columns of, by their names there.
-const FAMILIES: [(&str, Amd); 8] = [
+const FAMILIES: [(&str, Amd); 9] = [
     ("K8", Amd::K8),
     ("10h", Amd::Family10h),
     ("15h", Amd::Family15h),
@@ -26,6 +26,7 @@ const FAMILIES: [(&str, Amd); 8] = [
     ("Zen3", Amd::Zen3),
     ("Zen4", Amd::Zen4),
     ("Zen5", Amd::Zen5),
+    ("Zen6", Amd::Zen6),
 ];
 
 /// What the select of a source of Amd64 counts: the columns of amd64-hal-on-zen.csv.
@@ -71,6 +72,7 @@ struct Line {
     zen3: String,
     zen4: String,
     zen5: String,
+    zen6: String,
     /// Where it counts nothing, or something else than its name says.
     misleading_on: String,
     note: String,
@@ -129,7 +131,7 @@ impl Interface {
                     || amd64_events::mask_selects_nothing(family, event, unit_mask))
         });
         let misleading: Vec<String> = misleading.map(|(_, family)| format!("{family:?}")).collect();
-        let [k8, family_10h, family_15h, zen1, zen2, zen3, zen4, zen5] =
+        let [k8, family_10h, family_15h, zen1, zen2, zen3, zen4, zen5, zen6] =
             FAMILIES.map(|(name, _)| column(name));
         Ok(Line {
             interface: self.name,
@@ -149,6 +151,7 @@ impl Interface {
             zen3,
             zen4,
             zen5,
+            zen6,
             misleading_on: misleading.join(" "),
             note: meaning.map_or_else(|| texts.note.to_owned(), |_| column("verdict_on_zen")),
         })

@@ -34,6 +34,8 @@ pub enum AmdGeneration {
     Zen4,
     /// Zen 5, of family 1Ah.
     Zen5,
+    /// Zen 6, of family 1Ah.
+    Zen6,
 }
 
 impl AmdGeneration {
@@ -53,6 +55,7 @@ impl AmdGeneration {
             Self::Zen3 => SourceTable::AmdZen3,
             Self::Zen4 => SourceTable::AmdZen4,
             Self::Zen5 => SourceTable::AmdZen5,
+            Self::Zen6 => SourceTable::AmdZen6,
         }
     }
 

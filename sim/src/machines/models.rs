@@ -3,8 +3,8 @@
 //! Most values are from dumps of processors of that kind. Not yet backed by a dump, and to be
 //! checked against one: `sapphire-rapids`, `bulldozer`, `zen2`, `zen4` and `kvm-amd`. Adapted from
 //! a dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled, and its
-//! second-level cache), the leaves of Hyper-V (each constant says from which machine), and the number
-//! of processors. Caches that are not of a dump say where they are from; the Pentiums' CPUID tells of
+//! second-level cache), the leaves of Hyper-V (each constant says from which machine), the number
+//! of processors, and `zen6` (Zen 5's leaves with another signature). Caches that are not of a dump say where they are from; the Pentiums' CPUID tells of
 //! none.
 
 use crate::cpu::cpuid::Leaves;
@@ -177,6 +177,11 @@ pub const MODELS: &[Model] = &[
     ),
     model("zen4", "AMD Ryzen 7000 (family 19h): PerfMonV2, 6 counters", &[(16, &[ZEN4])]),
     model("zen5", "AMD Ryzen AI 300 (family 1Ah): PerfMonV2, 6 counters", &[(16, &[ZEN5])]),
+    model(
+        "zen6",
+        "AMD Zen 6 (family 1Ah, model 50h): PerfMonV2, 6 counters",
+        &[(16, &[ZEN5, AS_ZEN6])],
+    ),
     model(
         "hyperv-root-intel",
         "Windows on Hyper-V (VBS, or its root partition) on Intel: the counters are lent to it",
@@ -434,6 +439,12 @@ const ZEN5: &[Row] = &[
     (0x8000001D, Some(1), [0x00004122, 0x01C0003F, 0x3F, 0]),
     (0x8000001D, Some(2), [0x00004143, 0x03C0003F, 0x3FF, 0x2]),
     (0x8000001D, Some(3), [0x0003C163, 0x03C0003F, 0x3FFF, 0x1]),
+];
+
+/// The signature of Zen 6; no dump of one is public, so that all else is Zen 5's.
+const AS_ZEN6: &[Row] = &[
+    (0x1, None, [0x00B50F00, 0x00100800, 0x7ED8320B, 0x178BFBFF]),
+    (0x80000001, None, [0x00B50F00, 0x10000000, 0x75C237FF, 0x2FD3FBFF]),
 ];
 
 /// Leaf 1 with the hypervisor bit.

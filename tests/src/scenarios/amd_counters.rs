@@ -25,8 +25,8 @@ scenarios![
 const FLOPS: u64 = 0xFF03;
 /// Retired branches.
 const BRANCHES: u64 = 0xC2;
-/// A model without PerfMonV2, where each select starts its counter, and one with it.
-const MODELS: [&str; 2] = ["zen2", "zen4"];
+/// A model without PerfMonV2, where each select starts its counter, and two with it.
+const MODELS: [&str; 3] = ["zen2", "zen4", "zen6"];
 
 fn flops(mask: u64) -> Spec {
     Spec::of_raw(mask << 8 | FLOPS & 0xFF)

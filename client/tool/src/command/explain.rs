@@ -421,8 +421,7 @@ mod tests {
 
     #[test]
     fn every_source_of_64_bit_processors_has_a_meaning() {
-        let models =
-            "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5";
+        let models = "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5 zen6";
         for model in models.split(' ') {
             let mut ctx = Context::open(Backend::open(model).expect("a model")).expect("a machine");
             let catalog = Catalog::read(&mut ctx.connection, false).expect("a catalog");

@@ -75,7 +75,7 @@ fn each_source_has_what_its_select_counts_on_each_family() {
                 ("short_name", "DcacheMisses"),
                 ("k8", "DATA_CACHE_MISSES"),
                 ("zen4", "MAB_ALLOCATION_BY_TYPE"),
-                ("misleading_on", "Family15h Zen1 Zen2 Zen3 Zen4 Zen5"),
+                ("misleading_on", "Family15h Zen1 Zen2 Zen3 Zen4 Zen5 Zen6"),
             ],
         ),
         ("Amd64", "Timer", &[("generic_counter", "Timer"), ("misleading_on", "")]),

@@ -89,7 +89,7 @@ fn bash_completes_commands_and_options() {
         ("halprof record --group FixedI", 3, "FixedInstructions"),
         ("halprof stat -M branch-mp", 3, "branch-mpki"),
         ("halprof info --machine skyl", 3, "skylake"),
-        ("halprof --machine zen", 2, "zen2 zen4 zen5"),
+        ("halprof --machine zen", 2, "zen2 zen4 zen5 zen6"),
         ("halprof report --by modul", 3, "module"),
         ("halprof stat --by proc", 3, "process"),
         ("halprof explain counters-re", 2, "counters-reserved"),

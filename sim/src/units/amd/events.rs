@@ -31,11 +31,13 @@ pub enum Generation {
     Zen4,
     /// Zen 5.
     Zen5,
+    /// Zen 6.
+    Zen6,
 }
 
 /// Family, first and last model, generation (AMD's revision guides of the families and its PPRs, by
 /// the models that each is for; Linux, arch/x86/kernel/cpu/amd.c).
-const GENERATIONS: [(u32, u32, u32, Generation); 22] = [
+const GENERATIONS: [(u32, u32, u32, Generation); 25] = [
     (0x06, 0x00, 0xFF, Generation::K7),
     (0x0F, 0x00, 0xFF, Generation::K8),
     (0x10, 0x00, 0xFF, Generation::Family10h),
@@ -57,7 +59,10 @@ const GENERATIONS: [(u32, u32, u32, Generation); 22] = [
     (0x19, 0x60, 0xAF, Generation::Zen4),
     (0x1A, 0x00, 0x2F, Generation::Zen5),
     (0x1A, 0x40, 0x4F, Generation::Zen5),
+    (0x1A, 0x50, 0x5F, Generation::Zen6),
     (0x1A, 0x60, 0x7F, Generation::Zen5),
+    (0x1A, 0x80, 0xAF, Generation::Zen6),
+    (0x1A, 0xC0, 0xCF, Generation::Zen6),
 ];
 
 impl Generation {
@@ -117,30 +122,33 @@ const fn row(first: Generation, last: Generation, event: u16, unit_mask: u8, cou
 /// 11h, 12h, 14h and 16h; libpfm4's amd64_events_*.h of every other generation. Of these others,
 /// Linux has cycles, the data-cache misses of family 15h, Zen and Zen 2 and the last-level misses of
 /// every Zen (arch/x86/events/amd/core.c), the first-level caches of Zen and Zen 2
-/// (pmu-events/arch/x86/amdzen2) and the data cache of Zen 3 and Zen 5 (amdzen3, amdzen5).
+/// (pmu-events/arch/x86/amdzen2) and the data cache of Zen 3 and Zen 5 (amdzen3, amdzen5)
+/// and every row of Zen 6 (amdzen6).
 pub const ROWS: &[Row] = &[
-    row(Generation::K7, Generation::Zen5, 0xC0, 0x00, Event::Instructions),
-    row(Generation::K7, Generation::Zen5, 0x76, 0x00, Event::Cycles),
-    row(Generation::K7, Generation::Zen5, 0xC2, 0x00, Event::Branches),
-    row(Generation::K7, Generation::Zen5, 0xC3, 0x00, Event::BranchMisses),
+    row(Generation::K7, Generation::Zen6, 0xC0, 0x00, Event::Instructions),
+    row(Generation::K7, Generation::Zen6, 0x76, 0x00, Event::Cycles),
+    row(Generation::K7, Generation::Zen6, 0xC2, 0x00, Event::Branches),
+    row(Generation::K7, Generation::Zen6, 0xC3, 0x00, Event::BranchMisses),
     row(Generation::K7, Generation::Zen2, 0x40, 0x00, Event::L1dAccesses),
-    row(Generation::Zen3, Generation::Zen5, 0x29, 0x07, Event::L1dAccesses),
+    row(Generation::Zen3, Generation::Zen6, 0x29, 0x07, Event::L1dAccesses),
     row(Generation::K7, Generation::Family14h, 0x41, 0x00, Event::L1dMisses),
     row(Generation::Family15h, Generation::Family15h, 0x41, 0x03, Event::L1dMisses),
     row(Generation::Family16h, Generation::Family16h, 0x41, 0x00, Event::L1dMisses),
     row(Generation::Zen1, Generation::Zen2, 0x60, 0xC8, Event::L1dMisses),
     row(Generation::Zen3, Generation::Zen3, 0x60, 0xE8, Event::L1dMisses),
-    row(Generation::Zen4, Generation::Zen5, 0x44, 0xFF, Event::L1dMisses),
+    row(Generation::Zen4, Generation::Zen6, 0x44, 0xFF, Event::L1dMisses),
     row(Generation::K7, Generation::Zen2, 0x80, 0x00, Event::L1iFetches),
     row(Generation::Zen3, Generation::Zen5, 0x18E, 0x1F, Event::L1iFetches),
     row(Generation::K7, Generation::Zen2, 0x81, 0x00, Event::L1iMisses),
     row(Generation::Zen3, Generation::Zen5, 0x18E, 0x18, Event::L1iMisses),
+    row(Generation::Zen6, Generation::Zen6, 0x29C, 0xDF, Event::L1iMisses),
     row(Generation::K8, Generation::K8, 0xCB, 0x0F, Event::FpOperations),
     row(Generation::Family10h, Generation::Family10h, 0xCB, 0x07, Event::FpOperations),
     row(Generation::Family15h, Generation::Family15h, 0xCB, 0x07, Event::FpOperations),
     row(Generation::Zen1, Generation::Zen5, 0xCB, 0x07, Event::FpOperations),
+    row(Generation::Zen6, Generation::Zen6, 0x08, 0x3F, Event::FpOperations),
     row(Generation::K8, Generation::K8, 0x7E, 0x07, Event::LlcMisses),
     row(Generation::Family10h, Generation::Family10h, 0x7E, 0x0F, Event::LlcMisses),
     row(Generation::Family15h, Generation::Family15h, 0x7E, 0x17, Event::LlcMisses),
-    row(Generation::Zen1, Generation::Zen5, 0x64, 0x09, Event::LlcMisses),
+    row(Generation::Zen1, Generation::Zen6, 0x64, 0x09, Event::LlcMisses),
 ];
