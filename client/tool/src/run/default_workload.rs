@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn every_table_and_event_is_known() {
         let all = || Microarchitecture::all().iter();
-        assert_eq!((cores().count(), slot_events().count()), (34, 48));
+        assert_eq!((cores().count(), slot_events().count()), (35, 48));
         let work = Work { instructions: 100_000_000, cycles: 150_000_000, threads: 2 };
         let slots = Division::new(4, &work);
         assert!(slot_events().all(|row| row.amount(&slots).is_some()));
