@@ -240,11 +240,8 @@ impl Catalog {
         let mut events: Vec<EventSpec> = Vec::new();
         for item in items {
             if item.text.eq_ignore_ascii_case(ALL) {
-                for source in &self.sources {
-                    if source.flags & Source::SUPPORTED != 0 {
-                        events.push(self.spec_of_source(item, source));
-                    }
-                }
+                let counted = self.sources.iter().filter(|source| self.measures(source));
+                events.extend(counted.map(|source| self.spec_of_source(item, source)));
             } else {
                 let mut event = self.resolve_one(item)?;
                 match events.iter_mut().find(|other| other.is_complemented_by(&event)) {
@@ -254,6 +251,11 @@ impl Catalog {
             }
         }
         Ok(events.into_iter().map(|event| event.on_cpu_types(self.measured)).collect())
+    }
+
+    /// Whether a CPU type that is measured counts a source.
+    fn measures(&self, source: &Source) -> bool {
+        source.flags & Source::TIMER != 0 || source.cpu_types & u32::from(self.measured) != 0
     }
 
     /// The source that has this name, if one does.

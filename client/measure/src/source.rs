@@ -40,7 +40,7 @@ impl Source {
     pub const SUPPORTED: u32 = wire::Source::SUPPORTED;
     /// The table of the HAL's own interface has it.
     pub const HAL: u32 = wire::Source::HAL;
-    /// It can be sampled: an interrupt and an address are available.
+    /// It can be sampled on a CPU type that counts it: an interrupt and an address are available.
     pub const SAMPLING: u32 = wire::Source::SAMPLING;
     /// It is a timer and takes no counter.
     pub const TIMER: u32 = wire::Source::TIMER;
@@ -48,6 +48,11 @@ impl Source {
     pub const APPROXIMATES: u32 = wire::Source::APPROXIMATES;
     /// `select` is valid.
     pub const HAS_SELECT: u32 = wire::Source::HAS_SELECT;
+
+    /// Whether a CPU type counts it.
+    pub const fn is_counted(&self) -> bool {
+        self.flags & Self::TIMER != 0 || self.cpu_types != 0
+    }
 
     /// The source that a driver describes; `None` if its table or its note is not known here.
     pub fn from_wire(source: &wire::Source) -> Option<Self> {

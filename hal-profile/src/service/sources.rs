@@ -35,16 +35,19 @@ impl<H: Host> Service<H> {
         let support = self.support(boot, row, approximate);
         let select = catalog::select_word(&row.select);
         let limits = limits(row.id);
-        let supporting = self.cpu_types.iter().filter(|(_, cpu_type)| {
-            catalog::find(cpu_type, row.id)
-                .is_some_and(|row| self.support(cpu_type, row, approximate).is_ok())
-        });
+        let supporting = || {
+            self.cpu_types.iter().filter_map(|(cpu_type, capabilities)| {
+                let row = catalog::find(capabilities, row.id)?;
+                self.support(capabilities, row, approximate).ok()?;
+                Some((cpu_type, samples(capabilities, row)))
+            })
+        };
         Source {
             id: row.id.0,
             flags: flags([
                 (support.is_ok(), Source::SUPPORTED),
                 (catalog::is_hal(boot, row.id), Source::HAL),
-                (support.is_ok() && samples(boot, row), Source::SAMPLING),
+                (supporting().any(|(_, samples)| samples), Source::SAMPLING),
                 (row.fit == Fit::Timer, Source::TIMER),
                 (catalog::approximates(boot, row), Source::APPROXIMATES),
                 (select.is_some(), Source::HAS_SELECT),
@@ -53,7 +56,7 @@ impl<H: Host> Service<H> {
             default_interval: limits.default,
             min_interval: limits.min,
             max_interval: limits.max,
-            cpu_types: supporting.fold(0, |mask, (cpu_type, _)| mask | 1 << cpu_type),
+            cpu_types: supporting().fold(0, |mask, (cpu_type, _)| mask | 1 << cpu_type),
             table: catalog::source_table(boot, row.id) as u32,
             note: match support {
                 Err(refusal) => refusal.note,

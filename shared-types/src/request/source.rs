@@ -47,7 +47,7 @@ impl Source {
     pub const SUPPORTED: u32 = 1 << 0;
     /// The table of the HAL's own interface has it.
     pub const HAL: u32 = 1 << 1;
-    /// It can be sampled: an interrupt and an address are available.
+    /// It can be sampled on a CPU type that counts it: an interrupt and an address are available.
     pub const SAMPLING: u32 = 1 << 2;
     /// It is a timer and takes no counter.
     pub const TIMER: u32 = 1 << 3;

@@ -59,10 +59,11 @@ pub(crate) fn run(
 /// The values of `-e` on a machine.
 fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<String>> {
     let catalog = Catalog::read(&mut Context::open(open()?)?.connection, false)?;
-    let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-    let own = catalog.sources.iter().filter(supported);
+    let own = catalog.sources.iter().filter(|source| source.is_counted());
     let mut names: Vec<String> = own.map(|source| source.name.to_owned()).collect();
-    let aliases = catalog.aliases().map(|alias| alias.name.to_owned());
+    let counted = |target: &str| catalog.source(target).is_none_or(Source::is_counted);
+    let aliases = catalog.aliases().filter(|alias| counted(alias.target));
+    let aliases = aliases.map(|alias| alias.name.to_owned());
     names.extend(aliases.filter(|name| name.starts_with(|first: char| first.is_alphabetic())));
     if events {
         names.extend(catalog.events().into_iter().map(str::to_owned));

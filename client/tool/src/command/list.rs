@@ -34,6 +34,7 @@ struct SourceRow {
     id: Option<u32>,
     name: String,
     symbol: String,
+    /// Whether any processor can count it.
     supported: bool,
     hal: bool,
     sampling: bool,
@@ -66,7 +67,7 @@ struct Interval {
     max: u32,
 }
 
-/// Processors that differ from the boot processor in what they can count.
+/// Processors that cannot count what others can.
 #[derive(JsonSchema, Serialize)]
 struct Differs {
     processors: String,
@@ -176,7 +177,7 @@ fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
 
 fn row(source: &Source, processors: &[Processor]) -> SourceRow {
     let has = |flag| source.flags & flag != 0;
-    let supported = has(Source::SUPPORTED);
+    let supported = source.is_counted();
     SourceRow {
         id: Some(source.id),
         name: source.name.to_owned(),
@@ -218,9 +219,7 @@ impl SourceRow {
             if row.sampling { "yes" } else { "no" }.to_owned()
         }),
         Field::new(Column::word("select").extra(), |row| row.select.clone().unwrap_or_default()),
-        Field::new(Column::number("interval").extra(), |row| {
-            thousands(row.hal_interval.unwrap_or(row.interval.default))
-        }),
+        Field::new(Column::number("interval").extra(), |row| thousands(row.interval())),
         Field::new(Column::number("limits").extra(), |row| {
             format!("{}..{}", thousands(row.interval.min), thousands(row.interval.max))
         }),
@@ -234,12 +233,18 @@ impl SourceRow {
         id.map_or_else(String::new, |id| format!("{id:#04X}").replacen("0X", "0x", 1))
     }
 
+    /// The interval used when none is set: the HAL's, which is that of the boot processor, or the
+    /// default where only others count it.
+    fn interval(&self) -> u32 {
+        let elsewhere = self.supported && self.hal_supported == Some(false);
+        self.hal_interval.filter(|_| !elsewhere).unwrap_or(self.interval.default)
+    }
+
     fn supported(&self) -> String {
         match (self.supported, self.processors.first()) {
             (true, None) => "yes".to_owned(),
-            (false, None) => "no".to_owned(),
-            (true, Some(differs)) => format!("not on {}", differs.processors),
-            (false, Some(differs)) => format!("only on {}", differs.processors),
+            (true, Some(without)) => format!("not on {}", without.processors),
+            (false, _) => "no".to_owned(),
         }
     }
 }

@@ -76,6 +76,42 @@ fn every_common_event_is_counted_on_one_type_alone() {
     }
 }
 
+/// `list` shows what any core counts, as the cores that count it do.
+#[test]
+fn what_only_some_cores_count_is_listed() {
+    let list = json("--machine hybrid list --events");
+    let rows = list["sources"].as_array().expect("a list");
+    let row = |name: &str| {
+        let row = rows.iter().find(|row| row["name"] == name);
+        row.unwrap_or_else(|| panic!("{name} is not listed"))
+    };
+    for (name, without) in [
+        // Skymont's alone, by its list and by CPUID leaf 0x23.
+        ("ARITH.FPDIV_OCCUPANCY", "0-3"),
+        ("FixedTopdownBadSpeculation", "0-3"),
+        // Lion Cove's alone.
+        ("ASSISTS.ANY", "4-11"),
+    ] {
+        let row = row(name);
+        assert_eq!((&row["supported"], &row["sampling"]), (&true.into(), &true.into()), "{name}");
+        let processors = serde_json::json!([{ "processors": without, "supported": false }]);
+        assert_eq!(row["processors"], processors, "{name}");
+        let script = json("--machine hybrid completions --events bash");
+        assert!(script["script"].as_str().expect("a script").contains(name), "{name}");
+    }
+    for table in ["arrowlake_lioncove", "arrowlake_skymont"] {
+        let file = format!("{}/../events/data/events/{table}.csv", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(file).expect("a table");
+        // All that no extra register restricts.
+        for line in text.lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            if cells[10].is_empty() && cells[8] != "1" {
+                assert_eq!(row(cells[0])["supported"], true, "{table} {}", cells[0]);
+            }
+        }
+    }
+}
+
 #[test]
 fn all_is_every_source_that_list_shows() {
     for machine in ["skylake", "zen4", "hybrid", "pentium4", "hyperv-masked"] {

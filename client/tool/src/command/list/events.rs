@@ -16,12 +16,13 @@ pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<SourceRow
 }
 
 fn row(event_match: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> SourceRow {
-    let supported = processors.first().is_some_and(|boot| event_match.counts_on(boot));
-    let event = event_match.event;
-    let counted = event_match.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
-    let fixed = match counted {
-        Some(Encoding::Fixed(index)) => Some(*index),
-        _ => event.fixed,
+    let mut encodings = event_match.encodings.iter();
+    let counted = encodings.find_map(|(_, event, how)| Some((*event, how.as_ref().ok()?)));
+    let supported = counted.is_some();
+    let (event, fixed) = match counted {
+        Some((event, Encoding::Fixed(index))) => (event, Some(*index)),
+        Some((event, Encoding::Select { .. })) => (event, None),
+        None => (event_match.event, event_match.event.fixed),
     };
     let source = fixed.and_then(|index| catalog.fixed(index));
     let why = event_match.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().err());
