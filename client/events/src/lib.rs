@@ -43,6 +43,15 @@ pub struct Cpu {
     pub native_model: u32,
 }
 
+impl Cpu {
+    /// Whether it is one of AMD's models whose generation is known. Before Zen those have no table
+    /// of events here.
+    #[must_use]
+    pub fn is_known_amd(&self) -> bool {
+        map::is_amd_model(self)
+    }
+}
+
 /// Processors with the same events.
 #[derive(Debug)]
 pub struct Microarchitecture {

@@ -25,7 +25,14 @@ pub(super) fn table_of(cpu: &Cpu) -> Option<&'static str> {
     let native = |row: &TableRule| row.native_model == Some(cpu.native_model);
     // If no row has this native model, the core type decides, as it does in Linux perf.
     let exact = rows().find(|row| row.core_type.is_none() || native(row));
-    exact.or_else(|| rows().next()).map(|row| row.table)
+    let row = exact.or_else(|| rows().next())?;
+    Some(row.table).filter(|table| !table.is_empty())
+}
+
+/// Whether it is one of AMD's models whose generation is known, with a table of events or without.
+pub(super) fn is_amd_model(cpu: &Cpu) -> bool {
+    let lines = include_str!("../data/amd-generations.csv").lines().skip(1);
+    lines.filter_map(TableRule::of_amd).any(|row| row.fits(cpu))
 }
 
 impl TableRule {
@@ -43,7 +50,7 @@ impl TableRule {
         })
     }
 
-    /// Family, first and last model, generation, core, table; no table, no rule.
+    /// Family, first and last model, generation, core, table, which may be empty.
     fn of_amd(line: &'static str) -> Option<Self> {
         let mut cells = line.split(',');
         let mut number = || hex(cells.next()?);
@@ -53,7 +60,7 @@ impl TableRule {
             family,
             models,
             steppings: (0, u32::MAX),
-            table: cells.nth(2).filter(|table| !table.is_empty())?,
+            table: cells.nth(2)?,
             core_type: None,
             native_model: None,
         })

@@ -565,6 +565,14 @@ impl Catalog {
 
     /// The error for a name that nothing has, with the names that may have been meant.
     fn unknown(&self, name: &str) -> Error {
+        if let Some(model) = self.unknown_model()
+            && let Some(event) = self.of_this_vendor(name)
+        {
+            return Error::UnknownModel {
+                what: format!("`{}` cannot be counted", event.name),
+                model,
+            };
+        }
         Error::UnknownName {
             name: name.to_owned(),
             hint: self
@@ -572,6 +580,23 @@ impl Catalog {
                 .or_else(|| self.elsewhere(name))
                 .or_else(|| self.did_you_mean(name)),
         }
+    }
+
+    /// The machine's model, if the events of none of its CPU types are known and no list of the
+    /// user's names any.
+    pub fn unknown_model(&self) -> Option<String> {
+        let mut models = self.cpu_types.iter().map(|cpu_type| {
+            events::unknown_model(&cpu_type.processor).filter(|_| cpu_type.listed.is_empty())
+        });
+        let first = models.next()??;
+        models.all(|model| model.is_some()).then_some(first)
+    }
+
+    /// The event of this name of any microarchitecture of the boot processor's vendor.
+    fn of_this_vendor(&self, name: &str) -> Option<&'static Event> {
+        let amd = self.interface == ProfileInterface::Amd64;
+        let tables = Microarchitecture::all().iter().filter(|one| is_amd(one.table) == amd);
+        tables.into_iter().find_map(|one| one.event(name))
     }
 
     /// Why a name of Linux perf stands for nothing here.

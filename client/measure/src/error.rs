@@ -98,6 +98,14 @@ pub enum Error {
         /// What may have been meant, as a sentence; `None` if no name is similar.
         hint: Option<String>,
     },
+    /// A vendor's event on a model whose events are not known.
+    #[error("{what}: halprof does not know the events of {model}")]
+    UnknownModel {
+        /// What cannot be done.
+        what: String,
+        /// The processor, by vendor, family and model.
+        model: String,
+    },
     /// The answering side refused.
     #[error("{}", refused(.0))]
     Refused(Refusal),
@@ -190,6 +198,7 @@ impl Error {
             Self::NoFreeCounters { .. } => ErrorCode::CountersReserved.code(),
             Self::NoMachine(_) => "no-machine",
             Self::UnknownName { .. } => ErrorCode::SourceUnknown.code(),
+            Self::UnknownModel { .. } => "unknown-model",
             Self::Refused(refusal) => refusal.code.code(),
             Self::Unavailable { .. } => "unavailable",
             Self::NeedsMsr { .. } => "needs-msr",

@@ -6,6 +6,7 @@ pub use halprof_events::{Event, Microarchitecture};
 
 use halprof_events::Cpu;
 use serde::Deserialize;
+use shared_types::ProfileInterface;
 use shared_types::request::machine::Processor;
 use std::sync::LazyLock;
 
@@ -15,8 +16,25 @@ pub(crate) const OFFCORE_RSP_0: u32 = 0x1A6;
 
 /// That of a processor; `None` where its events are not known.
 pub fn microarchitecture(processor: &Processor) -> Option<&'static Microarchitecture> {
+    Microarchitecture::of(&cpu(processor))
+}
+
+const fn cpu(processor: &Processor) -> Cpu {
     let Processor { vendor, family, model, stepping, core_type, native_model, .. } = *processor;
-    Microarchitecture::of(&Cpu { vendor, family, model, stepping, core_type, native_model })
+    Cpu { vendor, family, model, stepping, core_type, native_model }
+}
+
+/// Whether this is a model whose events nobody here knows: one of AMD's outside the known ranges, or
+/// one of Intel's with architectural monitoring and without a list of events. `None` where it is not;
+/// otherwise its name by vendor, family and model.
+pub fn unknown_model(processor: &Processor) -> Option<String> {
+    let Processor { family, model, .. } = *processor;
+    let vendor = match ProfileInterface::from_wire(processor.interface)? {
+        ProfileInterface::Amd64 if !cpu(processor).is_known_amd() => "AMD",
+        ProfileInterface::Emon if microarchitecture(processor).is_none() => "Intel",
+        _ => return None,
+    };
+    Some(format!("{vendor} family {family:02X}h model {model:02X}h"))
 }
 
 /// Another name, from Linux perf or from Windows, for something that a machine counts.

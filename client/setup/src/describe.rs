@@ -1,5 +1,6 @@
 //! What a machine reports of itself, in words.
 
+use halprof_measure::events::unknown_model;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
@@ -74,6 +75,9 @@ pub struct ProcessorDescription {
     pub model: u16,
     /// The stepping.
     pub stepping: u8,
+    /// Its vendor, family and model where halprof does not know the events of this model; otherwise
+    /// null.
+    pub unknown_model: Option<String>,
     /// `performance` or `efficiency`, if it reports that.
     pub core_type: Option<&'static str>,
     /// The version of its performance-monitoring unit.
@@ -167,6 +171,7 @@ impl ProcessorDescription {
             family: processor.family,
             model: processor.model,
             stepping: processor.stepping,
+            unknown_model: unknown_model(processor),
             core_type: core_type(processor),
             pmu_version: processor.pmu_version,
             counters: processor.counters,

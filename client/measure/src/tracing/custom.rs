@@ -78,6 +78,9 @@ impl<'a> CustomSources<'a> {
             }
             groups.push(group);
         }
+        if let Some(model) = catalog.unknown_model() {
+            return Err(Error::UnknownModel { what: "no event can be written".to_owned(), model });
+        }
         let sources = Self { form, groups };
         if sources.groups().next().is_none() {
             return Err(Error::unavailable(

@@ -6,10 +6,12 @@ use super::{Check, Facts, System};
 use crate::describe::{Description, ProcessorDescription};
 use shared_types::request::machine::Machine;
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
+use std::collections::BTreeSet;
 
 pub(super) fn checks(facts: &Facts, described: &Description) -> Vec<Check> {
     let machine = &described.machine;
     let mut checks = vec![interface(described), hypervisor(described)];
+    checks.extend(unknown_models(described));
     // Without a driver nothing beyond CPUID is known.
     if facts.answered() && machine.interface != ProfileInterface::Default as u32 {
         checks.extend([owner(facts, machine), counting(facts), sampling(facts, described)]);
@@ -37,6 +39,21 @@ fn interface(described: &Description) -> Check {
             )
             .code(ErrorCode::SourceNotSupported.code()),
     }
+}
+
+/// Models whose events nobody here knows, if there are any.
+fn unknown_models(described: &Description) -> Option<Check> {
+    let models: BTreeSet<&str> =
+        described.processors.iter().filter_map(|one| one.unknown_model.as_deref()).collect();
+    let models: Vec<&str> = models.into_iter().collect();
+    (!models.is_empty()).then(|| {
+        Check::new("events", format!("the events of {} are not known", models.join(", ")))
+            .warning(
+                "Vendors' events are refused there: what counts are time, the architectural sources that CPUID enumerates, and raw selects.",
+                "Take a halprof that is newer than the processor, or raw selects (`rHEX`) from the manual of this very model.",
+            )
+            .code("unknown-model")
+    })
 }
 
 /// Why no counter can be used on this machine, and what to do; `None` if counters can be used.

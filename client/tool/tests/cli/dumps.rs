@@ -4,7 +4,7 @@
 use crate::cli::describe::assert_described;
 use crate::cli::support::{folder, halprof, halprof_json, json, text};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The dumps in `../shared/cpuid`, relative to the workspace; none if they are missing, which
 /// `HALPROF_REQUIRE_DUMPS=1` makes an error.
@@ -33,6 +33,81 @@ fn every_dump_is_described_and_measured() {
         record.json();
         assert!(matches!(record.status, 0 | 4), "{machine}: {}", record.stdout);
     }
+}
+
+/// A dump whose processors have another signature in leaf 1; `None` if dumps are missing.
+fn edited(folder: &Path, name: &str, from: &str, to: &str) -> Option<PathBuf> {
+    let dump = dumps().into_iter().find(|dump| text(dump).contains(name))?;
+    let leaves = std::fs::read_to_string(dump).expect("a dump");
+    assert!(leaves.contains(from), "{name}");
+    let path = folder.join(format!("{to}.txt"));
+    std::fs::write(&path, leaves.replace(from, to)).expect("written");
+    Some(path)
+}
+
+/// What a command answers on a model whose events nobody knows: no event of another model, and the
+/// reason.
+#[test]
+fn a_model_that_nobody_knows_has_no_vendor_event_in_any_command() {
+    let (folder, _) = folder();
+    for (name, from, to, event, counted) in [
+        // Family 1Ah model D0h, which is proposed for Zen 6.
+        ("KrackanPoint", "00B60F00", "00BD0F00", "ls_dispatch.all", "Timer"),
+        // Family 19h model B0h.
+        ("KrackanPoint", "00B60F00", "00AB0F00", "ls_dispatch.all", "Timer"),
+        // Diamond Rapids, family 13h model 1.
+        ("00506E3_Skylake", "000506E3", "00400F10", "IDQ.DSB_UOPS", "InstructionRetired"),
+    ] {
+        let Some(machine) = edited(folder.path(), name, from, to) else { return };
+        let machine = text(&machine);
+        let list = json(&format!("--machine {machine} list --events --all"));
+        let rows = list["sources"].as_array().expect("a list");
+        assert!(rows.iter().all(|row| row["event"] == false), "{to}");
+        let row = rows.iter().find(|row| row["name"] == counted).expect(counted);
+        assert_eq!(row["supported"], true, "{to}");
+        for command in [
+            format!("stat -e {event}"),
+            format!("check -e {event}"),
+            format!("record -e {event} -o never.hprec"),
+            format!("explain {event}"),
+            "list --event-format wprp".to_owned(),
+        ] {
+            let ran = halprof(&format!("--machine {machine} {command}"));
+            assert_eq!(ran.status, 4, "{to} {command}");
+            assert!(ran.stderr.contains("does not know the events of"), "{to} {}", ran.stderr);
+        }
+        let error = halprof_json(&format!("--machine {machine} stat -e {event}")).json();
+        assert_eq!(error["error"]["code"], "unknown-model", "{to}");
+        let script = json(&format!("--machine {machine} completions --events bash"));
+        let script = script["script"].as_str().expect("a script");
+        assert!(!script.contains(event) && script.contains(counted), "{to}");
+        let doctor = json(&format!("--machine {machine} doctor"));
+        let checks = doctor["checks"].as_array().expect("a list");
+        let check = checks.iter().find(|check| check["name"] == "events").expect("a check");
+        assert_eq!((&check["state"], &check["code"]), (&"warning".into(), &"unknown-model".into()));
+    }
+}
+
+/// The Krackan Point dump as family 1Ah model 50h lists Zen 6's events and none of Zen 5's alone.
+#[test]
+fn zen_6_lists_no_event_of_zen_5() {
+    let (folder, _) = folder();
+    let Some(machine) = edited(folder.path(), "KrackanPoint", "00B60F00", "00B50F00") else {
+        return;
+    };
+    let machine = text(&machine);
+    let list = json(&format!("--machine {machine} list --events --all"));
+    let names: BTreeSet<&str> = list["sources"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|row| row["name"].as_str())
+        .collect();
+    assert!(names.contains("bp_fe_redir.resync") && !names.contains("bp_redirects.resync"));
+    let ran = halprof_json(&format!("--machine {machine} stat -e bp_redirects.resync"));
+    let error = &ran.json()["error"];
+    assert_eq!(error["code"], "source-unknown");
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("event of Zen 5")), "{error}");
 }
 
 /// Wherever the vendor has formulas, the parts of level 1 are the whole, on each type of core.
