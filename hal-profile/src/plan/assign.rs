@@ -164,7 +164,7 @@ impl Assignment {
         } else {
             // mistake: counter-3-first
             slice.augment(source, &self.requirements, !self.last)
-                || slice.augment(source, &self.requirements, u64::MAX)
+                || self.last != 0 && slice.augment(source, &self.requirements, u64::MAX)
         };
         if added {
             slice.reach |= self.requirements[source].reach();

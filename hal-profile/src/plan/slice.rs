@@ -65,7 +65,7 @@ impl Slice {
         within: u64,
     ) -> bool {
         let mut frontier = all[source].counters & within;
-        let mut seen = frontier;
+        let mut seen = frontier | !within;
         // For each counter that others may move to, the counter from which one would.
         let mut from: PerCounter<Option<Counter>> = PerCounter::all(None);
         while let Some(counter) = preferred(frontier & !self.used).or(Counter::lowest(frontier)) {
@@ -74,7 +74,7 @@ impl Slice {
                 self.shift(source, counter, &from);
                 return true;
             }
-            let reached = all[self.owner[counter]].counters & within & !seen;
+            let reached = all[self.owner[counter]].counters & !seen;
             seen |= reached;
             frontier |= reached;
             for next in Counter::each(reached) {

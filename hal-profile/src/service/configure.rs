@@ -205,9 +205,10 @@ fn may_count_kernel(settings: &Settings, rights: Rights) -> Result<(), ErrorCode
 /// Adds a source to the session, if the session does not have it yet.
 fn add_source(program: &mut Program, source: Source) -> Result<(), Refused> {
     let same = |other: &Source| {
-        other.id == source.id
+        // In a long list the sources are raw selects, which differ in nothing else.
+        other.raw == source.raw
+            && other.id == source.id
             && other.filter == source.filter
-            && other.raw == source.raw
             && other.cpu_types & source.cpu_types != 0
     };
     if program.sources().iter().any(same) {
