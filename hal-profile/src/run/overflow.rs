@@ -213,7 +213,7 @@ impl<M: Machine> Local<'_, M> {
             processor: self.index as u32,
             entry,
         };
-        let one_late = capabilities.errata.interrupts_one_late;
+        let one_late = cfg!(feature = "historic") && capabilities.errata.interrupts_one_late;
         let alone = active.get().len() == 1;
         let mut overflowed = 0;
         for counter in active.get_mut() {

@@ -379,7 +379,7 @@ pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: 
     // The counter is stopped: events between its read and this write would be in no total.
     load(machine, capabilities, counter);
     // N15, O8: see `Errata`.
-    if capabilities.errata.write_counter_twice {
+    if cfg!(feature = "historic") && capabilities.errata.write_counter_twice {
         machine.write_msr(counter.config.write_msr, counter.preset);
     }
 }
