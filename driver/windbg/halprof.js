@@ -130,7 +130,7 @@ const NAMES = {
         "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
         "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
         "BranchesKernelNotGranted",
-        "NoEvents", "HandlerStuck",
+        "NoEvents", "HandlerStuck", "NeedsPair",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "shared_types::event::EventKind": [
