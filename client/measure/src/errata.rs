@@ -180,9 +180,9 @@ fn fixed(placement: Placement) -> Option<u16> {
 
 /// Whether a list such as `0x00-0x0F|0x2A` has a number.
 fn is_in(list: &str, value: u64) -> bool {
-    list.split('|').any(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        (number(first)..=number(last)).contains(&value)
+    list.split('|').any(|range| {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        (number(low)..=number(high)).contains(&value)
     })
 }
 

@@ -11,6 +11,10 @@ use zerocopy::FromZeros;
 
 /// One processor's capabilities. All zeros: a processor that has not been examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all are false in zeroed memory"
+)]
 pub struct Capabilities {
     /// Its identity, from CPUID.
     pub identity: Identity,
@@ -60,7 +64,7 @@ pub struct Capabilities {
     pub virtualized: bool,
     /// The ways in which the processor differs from its manual.
     pub errata: Errata,
-    /// The microcode takes general counter 3 for transactions (CPUID.7.0 EDX[13] set, [11] clear).
+    /// The microcode takes general counter 3 for transactions (CPUID.7.0 EDX bit 13 set, bit 11 clear).
     pub tsx_force_abort: bool,
     /// The available architectural events, as a mask with the bit numbers of leaf 0x0A EBX.
     pub events: u32,
@@ -119,6 +123,10 @@ pub enum Gate {
 
 /// Errata and peculiarities, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all are false in zeroed memory"
+)]
 pub struct Errata {
     /// N15, O8 (Pentium 4 and Xeon specification updates): a write while the input is active can
     /// carry into the upper bits; writing twice works around this (oprofile, Linux).

@@ -47,9 +47,9 @@ pub(super) fn discover(machine: &impl Machine, identity: &Identity) -> (Errata, 
         && leaf_7 & LEAF7_EDX_RTM_ALWAYS_ABORT == 0;
     let mut errata = Errata::default();
     for row in ROWS {
-        let model = u16::from(identity.model);
+        let model = identity.model;
         let is_model = row.models.iter().any(|&(first, last)| (first..=last).contains(&model));
-        let is_processor = row.vendor == identity.vendor && row.family == identity.family.into();
+        let is_processor = row.vendor == identity.vendor && row.family == identity.family;
         if !is_processor || !is_model || row.tsx_force_abort && !tsx_force_abort {
             continue;
         }

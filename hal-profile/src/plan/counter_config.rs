@@ -25,6 +25,10 @@ pub(crate) enum CountedBy {
 
 /// One counter's work in one slice.
 #[derive(Clone, Copy, Debug, FromZeros)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all are false in zeroed memory"
+)]
 pub struct CounterConfig {
     /// The value of its select without the bit that starts it; for a fixed counter, its nibble in
     /// its position in IA32_FIXED_CTR_CTRL.

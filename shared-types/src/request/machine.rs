@@ -188,7 +188,7 @@ impl Processor {
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
     /// Several hardware threads share its core (Intel: CPUID leaf 0x0B).
     pub const SHARES_CORE: u32 = 1 << 5;
-    /// Intel: TSX_FORCE_ABORT (CPUID.7.0 EDX[13] set, EDX[11] clear): general counter 3 counts wrongly
+    /// Intel: TSX_FORCE_ABORT (CPUID.7.0 EDX bit 13 set, bit 11 clear): general counter 3 counts wrongly
     /// while transactions run.
     pub const TSX_FORCE_ABORT: u32 = 1 << 6;
     /// In `branch_info`: a record says whether the branch was mispredicted.

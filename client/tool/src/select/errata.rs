@@ -29,7 +29,9 @@ impl EventErrata {
         // Which processors share a core is not known here: with one alone, its sibling is left out.
         let beside_sibling = event_set.selected().nth(1).is_some();
         for indexes in sets {
-            let fit = connection.plan(&event_set.setup_of(indexes))?;
+            // The plan is of counts, which have no branches; the counters are the same.
+            let counted = Setup { branches: 0, branch_filter: 0, ..event_set.setup_of(indexes) };
+            let fit = connection.plan(&counted)?;
             let events = indexes.iter().filter_map(|&index| event_set.events.get(index));
             let of_set = of_planned(event_set.catalog(), events, &fit, sampled, beside_sibling);
             for (&index, errata) in indexes.iter().zip(of_set) {

@@ -60,14 +60,14 @@ fn of_select(microarchitecture: &Microarchitecture, select: u64) -> Option<Const
 
 impl Constraint {
     /// Whether it is of this select.
-    pub(super) fn is_of(&self, code: u8, unit_mask: u8) -> bool {
+    pub(super) fn is_of(self, code: u8, unit_mask: u8) -> bool {
         (self.code, self.unit_mask) == (code, unit_mask)
     }
 
     /// What a counter adds up in place of an event's `feed`. Outside an event's counters silicon counts
     /// something else or nothing, and no document says what: here it is every seventh cycle, which is
     /// seen in any count.
-    pub(super) fn apply(&self, counter: usize, feed: Feed) -> Option<Feed> {
+    pub(super) fn apply(self, counter: usize, feed: Feed) -> Option<Feed> {
         if self.needs_msr {
             return None;
         }
