@@ -11,7 +11,7 @@
 //! of freedom at 98 %: few slices are only roughly normal, and the promised 95 % is to hold for
 //! each workload, not only on average over workloads.
 //!
-//! Counters run a little longer than a slice claims: see [`OUTSIDE_TICKS`]. All slices of a source are
+//! Counters run a little longer than a slice claims: see `OUTSIDE_TICKS`. All slices of a source are
 //! too short by about the same, so this error does not show in how they differ, and adds up instead of
 //! averaging out: it is added to the bound as it is. Where the rate is the same in all slices, it is
 //! all that there is, and it also stands for what is too rare to be in any slice that was seen.

@@ -114,8 +114,8 @@ fn bounds_hold_where_sources_take_turns() {
         assert!(sums.held() >= 285, "{seeded}: {} of 300", sums.held());
         assert!(parts.held() >= 185, "{seeded}: {} of 200", parts.held());
         assert!(parts.width() <= width, "{seeded}: {}", parts.width());
-        // Of an even workload only the ends of slices are not known exactly.
-        assert_eq!(sums.0.iter().any(|[_, bound]| *bound > 1e-5), seeded);
+        // Of an even workload only the times of slices are not known exactly.
+        assert_eq!(sums.0.iter().any(|[_, bound]| *bound > 1e-3), seeded);
     }
 }
 
