@@ -38,7 +38,9 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
     let several = report.sources.len() > 1;
     // A section has a blank line before it, a title, a header, and a line on what is left out.
     let around = 3 + usize::from(several);
-    let room = LINES.saturating_sub(text.lines().count() + rest.lines().count() + 1);
+    // What says how many sources are left out has one before it too.
+    let more = 2;
+    let room = LINES.saturating_sub(text.lines().count() + rest.lines().count() + more);
     let shown = parts.len().min(room / (around + 2));
     let rows = (room / shown.max(1)).saturating_sub(around).max(1);
     let rows = options.rows.map_or(rows.min(20), |_| options.most_rows());
