@@ -150,9 +150,9 @@ fn built(way: &str, format: Format) -> (TempDir, Exact) {
 }
 
 /// Records it with the document's command, on a machine that runs the driver; the program is short,
-/// and so is the period.
+/// and so it gets a period that is short too.
 fn record(machine: &str, folder: &Path) {
-    let command = commands("Record", "halprof record")[0].replace("100003", "1009");
+    let command = commands("Record", "halprof record")[0].replace(":u", ":1009:u");
     let own = command.strip_prefix("halprof ").and_then(|rest| rest.strip_suffix(" -- app.exe"));
     let own = own.expect("a command");
     let command = format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}");

@@ -83,13 +83,15 @@ pub(crate) const RECORD: &str = concat!(
 Periods:
   -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
   Modes come before or after it: -e TotalCycles:100000:u
+  Without it each period is drawn from a narrow band around the default or the mean for --rate,
+  so that samples do not fall into step with the program's loops.
 
 Examples:
   halprof record -- app.exe
-  halprof record -e TotalCycles:100000:u,CacheMisses:10000 -o app.rec -- app.exe
+  halprof record -e TotalCycles:u,CacheMisses -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
   halprof record --rate auto -- app.exe
-  halprof record --branches -e BranchInstructions:100003:u -- app.exe
+  halprof record --branches -e BranchInstructions:u -- app.exe
 
 ",
     workload!()
