@@ -117,7 +117,11 @@ impl Machine {
         // An interrupt that arrives after the handler has been removed masks LVTPC by its delivery.
         let behind = |index: &usize| {
             let quirks = cpus[*index].processor.quirks();
-            quirks.has(Behaviour::Late) || quirks.has(Behaviour::Storm)
+            // Found masked with a status bit set, as a storm of an earlier driver leaves it: only a
+            // START that gets as far as the counters can tell that it was none.
+            let as_after_a_storm =
+                quirks.has(Behaviour::Masked) && quirks.has(Behaviour::StaleStatus);
+            quirks.has(Behaviour::Late) || quirks.has(Behaviour::Storm) || as_after_a_storm
         };
         (0..self.processors.len())
             .filter(|index| {
