@@ -219,6 +219,7 @@ fn begin_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: 
 /// Ends what [`begin_merge`] began; the counter must be stopped.
 fn end_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: &CounterConfig) {
     if config.pair {
+        // mistake: merge-left
         machine.write_msr(config.select_msr + capabilities.layout.stride, capabilities.off);
     }
 }
