@@ -5,6 +5,7 @@ mod control;
 pub mod event_ring;
 pub mod host;
 pub(crate) mod lbr;
+mod look;
 pub mod overflow;
 pub(crate) mod period;
 pub mod pmu;

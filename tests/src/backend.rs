@@ -20,6 +20,9 @@ pub trait Backend: Sized {
     /// A rule that was broken, such as an access that silicon refuses.
     type Violation: fmt::Display;
 
+    /// How many random runs of a scenario take some seconds here.
+    const RANDOM_RUNS: u64;
+
     /// The machine of these processors, with the device started.
     ///
     /// # Panics
@@ -113,6 +116,8 @@ pub trait Backend: Sized {
 impl Backend for Model {
     type Handle = Handle;
     type Violation = String;
+
+    const RANDOM_RUNS: u64 = 1_000;
 
     fn started(leaves: &[Leaves]) -> Self {
         Self::new(leaves)

@@ -10,7 +10,7 @@ use crate::requests::{bytes, configuration, header};
 use crate::wire::{RawClient, Refusal, Reply, leaves};
 use hal_profile::run::overflow::Interrupted;
 use shared_types::request::RequestCode;
-use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::counts::{Changes, Count, SNAPSHOT, Snapshot};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
 use shared_types::request::machine::{From, PROCESSORS, Page, Processor as Described};
 use shared_types::request::samples::{DRAIN, Drained, STATISTICS, Statistics};
@@ -127,6 +127,11 @@ impl<B: Backend> Stepped<B> {
     /// Every count, processor by processor.
     pub fn snapshot(&mut self) -> Vec<Count> {
         self.read(SNAPSHOT).elements::<Snapshot, _>()
+    }
+
+    /// What others have changed.
+    pub fn changes(&mut self) -> Changes {
+        self.read(SNAPSHOT).done::<Snapshot>().changes
     }
 
     /// What each source has counted on each processor.

@@ -5,7 +5,7 @@ use crate::{Connection, Error, Result, Transport};
 use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::RequestCode;
-use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::counts::{Changes, Count, SNAPSHOT, Snapshot};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
@@ -29,6 +29,7 @@ pub struct Session<'a, T: Transport> {
     counts_bytes: usize,
     /// Why the other side has ended the session.
     ended: Option<ErrorCode>,
+    changes: Changes,
 }
 
 /// The connection of a session: lent to it, or its own.
@@ -108,7 +109,13 @@ impl<'a, T: Transport> Session<'a, T> {
     ) -> Result<Self> {
         let number = connection
             .open(flag_if(kernel, session::KERNEL) | flag_if(approximate, source::APPROXIMATE))?;
-        Ok(Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None })
+        Ok(Self {
+            connection,
+            number,
+            counts_bytes: size_of::<Snapshot>(),
+            ended: None,
+            changes: Changes::default(),
+        })
     }
 
     /// Sets what to count, or with `sample` what to sample.
@@ -200,6 +207,8 @@ impl<'a, T: Transport> Session<'a, T> {
         let malformed = || malformed(code, "it ends within its head");
         // What follows the header of `Snapshot`.
         let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
+        let (changes, body) = Changes::read_from_prefix(body).map_err(|_| malformed())?;
+        self.changes = changes;
         let [processors, sources] = sizes.map(|size| size as usize);
         let counts: Vec<Count> = elements(code, body, processors.saturating_mul(sources))?;
         Ok(Some(counts.chunks(sources.max(1)).map(<[Count]>::to_vec).collect()))
@@ -261,7 +270,15 @@ impl<'a, T: Transport> Session<'a, T> {
     /// What became of all samples.
     pub fn statistics(&mut self) -> Result<Statistics> {
         let request = self.request();
-        self.connection.head(STATISTICS, &request)
+        let statistics: Statistics = self.connection.head(STATISTICS, &request)?;
+        self.changes = statistics.changes;
+        Ok(statistics)
+    }
+
+    /// What others have changed in the session's registers, as the last reply with counts or
+    /// statistics said.
+    pub const fn changes(&self) -> Changes {
+        self.changes
     }
 
     /// Sets the interval of one source, in events (ProfileTime: 100 ns); returns the one in use.

@@ -204,6 +204,23 @@ impl ActiveCounters {
         self.bits
     }
 
+    /// Takes out those whose bits are in `bits`; they keep running.
+    pub(crate) fn remove(&mut self, bits: u64) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            let Some(&counter) = self.counters.get(index) else { break };
+            if counter.config.bit() & bits == 0
+                && let Some(place) = self.counters.get_mut(kept)
+            {
+                *place = counter;
+                kept += 1;
+            } else {
+                self.bits &= !counter.config.bits();
+            }
+        }
+        self.count = kept;
+    }
+
     pub(crate) fn clear(&mut self) {
         (self.count, self.bits) = (0, 0);
     }

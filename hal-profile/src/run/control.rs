@@ -10,15 +10,17 @@
 
 use crate::cpu::machine::Machine;
 use crate::plan::assign::EVERY_SLICE;
+use crate::plan::counter_config::{Active, CountedBy};
 use crate::plan::index::SourceIndex;
 use crate::plan::program::{CpuProgram, ticks};
 use crate::run::host::Local;
 use crate::run::overflow::reload_events;
 use crate::run::pmu;
-use crate::run::state::Phase;
+use crate::run::state::{Looked, Phase, Select};
 use crate::run::throttle::Throttle;
-use shared_types::ErrorCode;
-use shared_types::request::counts::Count;
+use crate::source::MAX_SOURCES;
+use shared_types::request::counts::{Changes, Count};
+use shared_types::{ErrorCode, ProfileInterface};
 use zerocopy::{FromZeros as _, IntoBytes};
 
 impl<M: Machine> Local<'_, M> {
@@ -53,7 +55,9 @@ impl<M: Machine> Local<'_, M> {
         // Not read yet: an overflow may be pending behind the mask, and its interrupt comes between
         // the rounds.
         if self.state.phase == Phase::Running {
+            let changed = self.look();
             self.stop_counters();
+            self.read_all(changed, self.state.clock.halted);
         }
     }
 
@@ -110,9 +114,9 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// The work of the timer, due as [`Service::timer`](crate::service::Service::timer) says: reads
-    /// every counter, so that none wraps unseen, and ends a slice whose time is up. Does nothing
-    /// if nothing is running.
+    /// The work of the timer, due as [`Service::timer`](crate::service::Service::timer) says: looks
+    /// at the registers, reads every counter, so that none wraps unseen, and ends a slice whose time
+    /// is up. Does nothing if nothing is running.
     ///
     /// `true`: the host must let interrupts in and then call [`Self::settle`].
     #[must_use]
@@ -121,11 +125,15 @@ impl<M: Machine> Local<'_, M> {
             return false;
         }
         let over = self.slice_is_over();
+        let changed = self.look();
         // Stopped before they are read: what came between would be in no slice.
-        if over {
+        let until = if over {
             self.stop_counters();
-        }
-        self.read_all();
+            self.state.clock.halted
+        } else {
+            self.machine.timestamp()
+        };
+        self.read_all(changed, until);
         let mut active = self.state.active.get().iter();
         // Its interrupt may be pending behind the mask. If it comes once interrupts are enabled, it
         // is a sample; otherwise it is counted as missed.
@@ -167,12 +175,13 @@ impl<M: Machine> Local<'_, M> {
 
     /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
     pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
-        let now = self.machine.timestamp();
         let runs = self.state.phase == Phase::Running;
+        let changed = if runs { self.look() } else { 0 };
+        let now = self.machine.timestamp();
         let clock = &self.state.clock;
         let mut enabled = clock.before.saturating_sub(clock.handled);
         if runs {
-            self.read_all();
+            self.read_all(changed, now);
             self.count_timers(now);
             enabled = self.counting(now);
         }
@@ -196,11 +205,16 @@ impl<M: Machine> Local<'_, M> {
         // Sources on a counter now have running time from the current slice to add.
         let ticks = state.clock.in_slice(now);
         for config in cpu_program.slice(slice) {
+            if state.selects[config.source] == Select::Lost {
+                continue;
+            }
             let count = state.counts[config.source];
-            let running = match config.slice {
+            let unknown = if runs { state.looked[config.counter].unknown } else { 0 };
+            let running = if config.slice == EVERY_SLICE {
                 // Between two slices only this driver runs.
-                EVERY_SLICE => enabled,
-                _ => count.running.wrapping_add(ticks),
+                enabled.saturating_sub(count.running.wrapping_add(unknown))
+            } else {
+                count.running.wrapping_add(ticks.saturating_sub(unknown))
             };
             let counted = state.totals[config.source].counted;
             put(out, config.source, Count { counted, running, ..count });
@@ -217,6 +231,7 @@ impl<M: Machine> Local<'_, M> {
         let count = self.program.settings.count;
         state.totals.each.get_mut(..count).unwrap_or_default().zero();
         state.counts.each.get_mut(..count).unwrap_or_default().zero();
+        state.selects.each = [Select::Ours; MAX_SOURCES];
         state.periods.begin(seed as u32);
         let frequency = self.program.settings.frequency;
         state.throttle = Throttle::new(frequency, state.capabilities.virtualized, accesses);
@@ -224,6 +239,7 @@ impl<M: Machine> Local<'_, M> {
         state.order.begin(slices, seed);
         state.clock.before = 0;
         state.clock.handled = 0;
+        state.changes = Changes::default();
         state.ended = 0;
     }
 
@@ -287,9 +303,23 @@ impl<M: Machine> Local<'_, M> {
         self.end_branches();
         if let Some(cpu_program) = self.cpu_program() {
             let saved = self.state.saved.control;
+            let counters = self.own_counters(cpu_program);
             let capabilities = &self.state.capabilities;
-            pmu::release(self.machine, capabilities, cpu_program.counters, saved);
+            pmu::release(self.machine, capabilities, counters, saved);
         }
+    }
+
+    /// The program's counters but for those that are left to somebody else, in the layout of the
+    /// global registers.
+    fn own_counters(&self, cpu_program: &CpuProgram) -> u64 {
+        if self.state.changes.number == 0 {
+            return cpu_program.counters;
+        }
+        let configs = cpu_program.configs.each.iter().take(self.program.settings.count);
+        let own = configs.filter(|one| {
+            one.counted_by == CountedBy::Counter && self.state.selects[one.source] != Select::Lost
+        });
+        own.fold(0, |bits, config| bits | config.bits())
     }
 
     /// Ends the slice and gives the counters back. They must be halted.
@@ -335,7 +365,10 @@ impl<M: Machine> Local<'_, M> {
         };
         let state = &mut *self.state;
         let one_late = state.capabilities.errata.interrupts_one_late;
-        let configs = cpu_program.slice(state.order.now()).map(|config| {
+        let configs = cpu_program.slice(state.order.now()).filter_map(|config| {
+            if state.selects[config.source] == Select::Lost {
+                return None;
+            }
             let mut events = 0;
             if config.interrupts {
                 let total = &mut state.totals[config.source];
@@ -347,9 +380,18 @@ impl<M: Machine> Local<'_, M> {
                 }
                 events = reload_events(total.remaining(), one_late, config.rounds);
             }
-            (config, events)
+            Some((config, events))
         });
         state.active.set(configs);
+        // Up to version 3 a freeze clears all bits; otherwise one that is missing is another's doing,
+        // and the next look tells of it.
+        let clears = state.capabilities.interface() == ProfileInterface::Emon
+            && state.capabilities.global.freeze == 0;
+        state.cleared_by_freeze = if clears { state.active.bits() } else { 0 };
+        for Active { config, .. } in state.active.get() {
+            let total = state.totals[config.source].counted;
+            state.looked[config.counter] = Looked { total, unknown: 0 };
+        }
         let active = &state.active;
         if !active.get().is_empty() {
             if state.saved.resets {
@@ -360,6 +402,7 @@ impl<M: Machine> Local<'_, M> {
         // After the start and before the stop: the counters ran at least as long as is claimed.
         state.clock.slice_began = self.machine.timestamp();
         state.clock.handled_before = state.clock.handled;
+        state.clock.looked = 0;
     }
 
     /// Ends the slice. Its counters must be halted, read and added up.
@@ -371,19 +414,15 @@ impl<M: Machine> Local<'_, M> {
         }
         for counter in state.active.get() {
             let source = counter.config.source;
-            state.totals[source].end_slice(&mut state.counts[source], ticks);
+            let unknown = state.looked[counter.config.counter].unknown;
+            let (known, count) = (ticks.saturating_sub(unknown), &mut state.counts[source]);
+            state.totals[source].end_slice(count, known);
+            let time = if counter.config.slice == EVERY_SLICE { unknown } else { known };
+            count.running = count.running.wrapping_add(time);
         }
         // No select is on and no overflow left for the next slice, or for another owner.
         pmu::clear(self.machine, &state.capabilities, &state.active);
         state.active.clear();
-    }
-
-    fn read_all(&mut self) {
-        let state = &mut *self.state;
-        for counter in state.active.get_mut() {
-            let value = pmu::read(self.machine, counter);
-            state.totals[counter.config.source].add_up(counter, value);
-        }
     }
 
     /// ProfileTime: counts how often its timer has ticked while the session was running.

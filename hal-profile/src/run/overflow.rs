@@ -129,7 +129,7 @@ impl<M: Machine> Local<'_, M> {
         self.unmask_after(overflowed, interrupted.is_some());
         if running {
             let state = &*self.state;
-            let (active, control) = (state.active.get(), control | state.active.bits());
+            let (active, control) = (state.active.get(), control | state.cleared_by_freeze);
             pmu::resume(self.machine, &state.capabilities, active, control, overflowed);
         }
         overflowed

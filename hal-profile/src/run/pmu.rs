@@ -434,8 +434,8 @@ pub fn resume(
 ) {
     match capabilities.handler_gate {
         // Not read again: interrupts have been masked since `hold` read it, and nobody else writes
-        // it on this processor. `control` has the session's bits whatever was found: on versions 2
-        // and 3 a freeze has cleared them before the read; other owners must set theirs.
+        // it on this processor. On versions 2 and 3 `control` has the session's bits whatever was
+        // found: a freeze has cleared them before the read; other owners must set theirs.
         Gate::Global => machine.write_msr(capabilities.global.control, control),
         Gate::Historic => historic::start(machine, capabilities, active),
         Gate::Each => {
@@ -507,6 +507,23 @@ fn stop_one(machine: &mut impl Machine, counter: &Active) {
 fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
     let select = counter.config.select | capabilities.enable;
     machine.write_msr(counter.config.select_msr, select);
+}
+
+/// Writes the bits `mask` of a register again as they were `written`, unless they still are; returns
+/// what was found in them if it differs.
+pub(crate) fn put_back(
+    machine: &mut impl Machine,
+    msr: u32,
+    mask: u64,
+    written: u64,
+) -> Option<u64> {
+    let value = machine.read_msr(msr);
+    let found = value & mask;
+    if found == written {
+        return None;
+    }
+    machine.write_msr(msr, value & !mask | written);
+    Some(found)
 }
 
 /// Read-modify-write: clears `mask`, then sets `bits`.

@@ -25,12 +25,12 @@
 
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{Active, ActiveCounters};
-use crate::plan::index::PerSource;
+use crate::plan::index::{PerCounter, PerSource};
 use crate::run::period::Periods;
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::Throttle;
 use crate::source::MAX_SOURCES;
-use shared_types::request::counts::Count;
+use shared_types::request::counts::{Changes, Count};
 use shared_types::{Branch, MAX_BRANCHES};
 use zerocopy::FromZeros;
 
@@ -47,8 +47,14 @@ pub struct ProcessorState {
     /// Interrupts received during the self-test.
     pub(crate) test_interrupts: u32,
     pub(crate) active: ActiveCounters,
+    /// The bits of the active counters that the handler sets again in the global control register,
+    /// because a freeze may have cleared them.
+    pub(crate) cleared_by_freeze: u64,
     pub(crate) totals: PerSource<Total>,
-    /// The counts of each source at the end of its last slice, in the form of a reply.
+    pub(crate) selects: PerSource<Select>,
+    pub(crate) looked: PerCounter<Looked>,
+    /// The counts of each source at the end of its last slice, in the form of a reply. For sources
+    /// in every slice `running` is the time of which nobody knows what they counted.
     pub(crate) counts: PerSource<Count>,
     pub(crate) order: Order,
     pub(crate) throttle: Throttle,
@@ -56,6 +62,8 @@ pub struct ProcessorState {
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
     pub(crate) saved: SavedRegisters,
+    /// What others have changed in the session's registers.
+    pub(crate) changes: Changes,
     pub(crate) pce: Pce,
     /// An interrupt storm has left LVTPC masked here.
     pub(crate) storm: bool,
@@ -126,6 +134,27 @@ pub(crate) struct Total {
     pub(crate) carried: u64,
 }
 
+/// What the last look at the registers has shown of a counter in the current slice.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct Looked {
+    /// Its source's total then: what it has counted up to there is known.
+    pub(crate) total: u64,
+    /// How long of the slice nobody knows what it counted, in ticks of the time-stamp counter.
+    pub(crate) unknown: u64,
+}
+
+/// Whose the select of a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(u8)]
+pub(crate) enum Select {
+    /// The session's.
+    Ours = 0,
+    /// The session's again: somebody had written it once.
+    PutBack = 1,
+    /// Somebody has written it twice; it is left to them, and the source is not counted.
+    Lost = 2,
+}
+
 /// Times, in ticks of the time-stamp counter.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Clock {
@@ -143,6 +172,8 @@ pub(crate) struct Clock {
     pub(crate) handled: u64,
     /// `handled` when the current slice began.
     pub(crate) handled_before: u64,
+    /// How long counters had run in the current slice at the last look at the registers.
+    pub(crate) looked: u64,
 }
 
 impl Clock {
@@ -297,12 +328,12 @@ impl Total {
         self.carried = self.carried.wrapping_add(came);
     }
 
-    /// Adds a slice that ran for `ticks` to `count`, which holds the slices before it.
+    /// Adds a slice of which `ticks` are known to `count`, which holds the slices before it, but for
+    /// the running time.
     pub(crate) fn end_slice(&self, count: &mut Count, ticks: u64) {
         let came = u128::from(self.counted.wrapping_sub(count.counted));
         let time = u128::from(ticks);
         count.counted = self.counted;
-        count.running = count.running.wrapping_add(ticks);
         count.slices = count.slices.wrapping_add(1);
         add(&mut count.count_squared, came * came);
         add(&mut count.count_by_time, came * time);

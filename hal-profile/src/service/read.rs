@@ -7,9 +7,9 @@ use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};
 use crate::run::statistics::SampleStatistics;
 use crate::service::session::{Client, Session};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use shared_types::ErrorCode;
-use shared_types::request::counts::{Count, Snapshot};
+use shared_types::request::counts::{Changes, Count, Snapshot};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
 
 impl<H: Host> Service<H> {
@@ -49,10 +49,19 @@ impl<H: Host> Service<H> {
         let part = io.tail(head).get_mut(..rows).unwrap_or_default();
         part.fill(0);
         let ended = AtomicBool::new(false);
+        let (changed_first, changes) = (AtomicU32::new(u32::MAX), AtomicU32::new(0));
         self.processors.run_on_each(&settings.processors, part, |local, out| {
             local.snapshot(out);
             ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
+            if local.state.changes.number != 0 {
+                changed_first.fetch_min(local.index as u32, Ordering::Relaxed);
+                changes.fetch_add(local.state.changes.number, Ordering::Relaxed);
+            }
         });
+        let (processor, changes) = (changed_first.into_inner(), changes.into_inner());
+        let first = self.processors.run_on(processor as usize, |local| local.state.changes);
+        let changes =
+            first.map(|first| Changes { number: changes, processor, ..first }).unwrap_or_default();
         if ended.into_inner() && self.runs(slot) {
             self.stop_counters();
             find(&mut self.sessions, client, number)?.refuse_ended()?;
@@ -61,6 +70,7 @@ impl<H: Host> Service<H> {
             header,
             processors: processors as u32,
             sources: sources as u32,
+            changes,
         })
     }
 
@@ -111,11 +121,13 @@ impl<H: Host> Service<H> {
         let settings = &program.settings;
         for index in 0..self.processors.count() {
             if settings.processors.contains(index) {
-                let one = self
-                    .processors
-                    .run_on(index, |local| (*local.state.statistics(), local.longest_period()));
-                if let Some((statistics, period)) = one {
+                let one = self.processors.run_on(index, |local| {
+                    let changes = local.state.changes;
+                    (*local.state.statistics(), changes, local.longest_period())
+                });
+                if let Some((statistics, changes, period)) = one {
                     add(&mut all, &statistics);
+                    add_changes(&mut all.changes, &changes, index);
                     all.longest_period = all.longest_period.max(period);
                 }
             }
@@ -124,6 +136,15 @@ impl<H: Host> Service<H> {
             all.header = header;
             all
         })
+    }
+}
+
+/// Adds what was found on one processor.
+fn add_changes(all: &mut Changes, one: &Changes, processor: usize) {
+    if all.number == 0 && one.number != 0 {
+        *all = Changes { processor: processor as u32, ..*one };
+    } else {
+        all.number = all.number.saturating_add(one.number);
     }
 }
 

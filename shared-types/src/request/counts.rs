@@ -19,6 +19,29 @@ pub struct Snapshot {
     pub processors: u32,
     /// Number of counts for each processor.
     pub sources: u32,
+    /// What others have changed.
+    pub changes: Changes,
+}
+
+/// What others have changed in the session's registers. The driver looks at them before each reply
+/// with counts, at the end of each slice and when it reads the counters so that none wraps; what is
+/// changed and changed back in between is not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Changes {
+    /// How many changes were found on all processors; 0 if none was, and then the rest is 0 too.
+    pub number: u32,
+    /// The first processor on which one was found. The first that was found there:
+    pub processor: u32,
+    /// The MSR.
+    pub register: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Those of its bits that are the session's, as the driver had written them; of a counter, its
+    /// last value.
+    pub written: u64,
+    /// The same bits, as they were found.
+    pub found: u64,
 }
 
 /// What one source has counted on one processor. Times are in ticks of the time-stamp counter.
@@ -44,6 +67,7 @@ pub struct Count {
 }
 
 const _: () = {
-    assert!(size_of::<Snapshot>() == 32);
+    assert!(size_of::<Snapshot>() == 64);
+    assert!(size_of::<Changes>() == 32);
     assert!(size_of::<Count>() == 80);
 };

@@ -1,5 +1,6 @@
 //! Samples: drained from the rings of all processors in bounded replies, with every loss reported.
 
+use super::counts::Changes;
 use super::{Access, RequestCode};
 use crate::{LossCause, ReplyHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -59,9 +60,11 @@ pub struct Statistics {
     pub ended: u32,
     /// The processor on which it ended, if it did.
     pub ended_processor: u32,
+    /// What others have changed.
+    pub changes: Changes,
 }
 
 const _: () = {
     assert!(size_of::<Drained>() == 48);
-    assert!(size_of::<Statistics>() == 24 + 8 * 15);
+    assert!(size_of::<Statistics>() == 24 + 8 * 15 + 32);
 };

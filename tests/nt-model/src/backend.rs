@@ -24,6 +24,8 @@ impl Backend for Device {
     type Handle = File;
     type Violation = Violation;
 
+    const RANDOM_RUNS: u64 = 40;
+
     /// The driver has the interfaces of all processors, so that one file runs every scenario.
     fn started(leaves: &[Leaves]) -> Self {
         let file = driver::with_every_interface().expect("cargo xtask sys");

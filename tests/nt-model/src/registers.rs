@@ -174,6 +174,8 @@ fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {
 pub struct Watched {
     /// The counters that the driver has written, as bits of the global registers.
     ours: u64,
+    /// What the driver has last written to the select of a counter.
+    selects: BTreeMap<u32, u64>,
     /// Whether the driver has written a register of branch recording.
     branches: bool,
     /// Role, number and MSR of each register, and its value when the counters were reserved, or when
@@ -231,6 +233,9 @@ impl Registers {
         if let Some(watched) = self.watched.get_mut(index) {
             match role {
                 Role::Counter | Role::Fixed => watched.ours |= touched,
+                Role::Select(_) => {
+                    watched.selects.insert(number, value);
+                }
                 Role::Branches(_) | Role::Record => watched.branches = true,
                 _ => {}
             }
@@ -386,10 +391,24 @@ impl Watched {
         };
         let all: Vec<(Role, u32, u32)> = rows(cpu).flat_map(numbered).collect();
         let value = |(role, number, msr)| Some((role, number, msr, read(cpu, msr)?));
-        Self { ours: 0, branches: false, before: all.into_iter().filter_map(value).collect() }
+        Self {
+            ours: 0,
+            selects: BTreeMap::new(),
+            branches: false,
+            before: all.into_iter().filter_map(value).collect(),
+        }
     }
 
+    /// A counter belongs to whoever has written its select last, unless the driver then writes the
+    /// counter again.
     fn others_wrote(&mut self, cpu: &mut Cpu) {
+        for &(role, number, msr, _) in &self.before {
+            if let (Role::Select(_), Some(&written)) = (role, self.selects.get(&number))
+                && read(cpu, msr) != Some(written)
+            {
+                self.ours &= !(1 << number);
+            }
+        }
         let found = |&(role, number, msr, before): &(Role, u32, u32, u64)| {
             let (ours, _) = self.end_of(role, number, before);
             let now = read(cpu, msr).unwrap_or(before);

@@ -34,29 +34,29 @@ const ROWS: [Row; 10] = [
         "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
         [[1, 4, 1, 2], [4, 4, 4, 2], [1, 0, 1, 2], [0, 0, 4, 0]],
     ),
-    ("yonah", P6, [[0, 3, 1, 2], [0, 3, 3, 4], [0, 2, 1, 2], [0, 0, 2, 0]]),
-    ("core2", P6, [[1, 4, 1, 2], [1, 4, 2, 2], [2, 2, 1, 2], [0, 0, 2, 0]]),
+    ("yonah", P6, [[0, 3, 1, 2], [0, 3, 3, 4], [0, 2, 1, 2], [2, 0, 2, 0]]),
+    ("core2", P6, [[1, 4, 1, 2], [1, 4, 2, 2], [2, 2, 1, 2], [3, 0, 2, 0]]),
     (
         "skylake",
         "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
             FixedInstructions,FixedCycles,FixedReferenceCycles",
-        [[1, 4, 1, 2], [1, 4, 7, 2], [2, 2, 1, 2], [0, 0, 7, 0]],
+        [[1, 4, 1, 2], [1, 4, 7, 2], [2, 2, 1, 2], [7, 0, 7, 0]],
     ),
     (
         "k8",
         "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
-        [[0, 3, 1, 0], [0, 3, 5, 0], [0, 2, 1, 0], [0, 0, 4, 0]],
+        [[0, 3, 1, 0], [0, 3, 5, 0], [0, 2, 1, 0], [4, 0, 4, 0]],
     ),
     (
         "bulldozer",
         "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
             DcacheAccesses,BranchMispredictions",
-        [[0, 3, 1, 0], [0, 3, 7, 0], [0, 2, 1, 0], [0, 0, 6, 0]],
+        [[0, 3, 1, 0], [0, 3, 7, 0], [0, 2, 1, 0], [6, 0, 6, 0]],
     ),
     (
         "zen4",
         "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,L1dAccesses,Cycles",
-        [[0, 4, 1, 0], [0, 4, 7, 0], [1, 2, 1, 0], [0, 0, 6, 0]],
+        [[0, 4, 1, 0], [0, 4, 7, 0], [1, 2, 1, 0], [8, 0, 6, 0]],
     ),
 ];
 
@@ -114,7 +114,8 @@ fn lvtpc_costs_a_read_and_a_write_of_its_msr_in_x2apic_mode<B: Backend>() {
     assert_eq!(cost(machine.accesses(0, overflow)), [2, 5, 1, 0]);
 }
 
-/// One request reads all counters of all processors, and each processor reads only its own.
+/// One request reads all counters of all processors, and each processor reads only its own: after
+/// what makes them count, two selects, the fixed counters' control, the global one and the status.
 fn a_snapshot_reads_each_counter_once<B: Backend>() {
     for processors in [1, 16, 65] {
         let specs = first::<B>("skylake", "TotalIssues,LLCMisses,BranchInstructions", 3);
@@ -125,7 +126,7 @@ fn a_snapshot_reads_each_counter_once<B: Backend>() {
         machine.snapshot();
         for index in 0..processors {
             let accesses = machine.processor(index).accesses();
-            assert_eq!(cost(accesses), [0, 0, 3, 0], "{index} of {processors}");
+            assert_eq!(cost(accesses), [5, 0, 3, 0], "{index} of {processors}");
         }
     }
 }

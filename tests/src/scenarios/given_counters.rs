@@ -53,6 +53,7 @@ fn what_a_taken_fixed_counter_counts_a_general_one_counts_too<B: Backend>() {
         let sources = [TOTAL_ISSUES, TOTAL_CYCLES, FIXED_INSTRUCTIONS, FIXED_CYCLES];
         machine.run(0, &sources.map(spec));
         assert_eq!(machine.client.read(0, FIXED_CTR_CTRL), theirs | ours);
+        machine.pass(90_001);
         machine.retire(0, &[(Event::Instructions, 70_001), (Event::Cycles, 90_001)]);
         machine.stop();
         assert_eq!(machine.counted(), [70_001, 90_001, 70_001, 90_001], "{theirs:#x}");

@@ -29,6 +29,7 @@ mod guard;
 mod leftovers;
 mod lifecycle;
 mod limits;
+mod look;
 mod multiplexing;
 mod overflow;
 mod quirks;
@@ -56,6 +57,7 @@ pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
         ("leftovers", leftovers::all::<B>()),
         ("lifecycle", lifecycle::all::<B>()),
         ("limits", limits::all::<B>()),
+        ("look", look::all::<B>()),
         ("multiplexing", multiplexing::all::<B>()),
         ("overflow", overflow::all::<B>()),
         ("quirks", quirks::all::<B>()),
