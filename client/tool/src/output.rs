@@ -1,5 +1,6 @@
 //! What goes to standard output and standard error, for people and for programs.
 
+pub(crate) mod changes;
 pub(crate) mod csv;
 pub mod documents;
 pub mod error;

@@ -4,6 +4,7 @@ mod traced;
 
 use crate::cli::args::{self, Rate};
 use crate::command::report::ExcludedCpus;
+use crate::output::changes;
 use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::{Column, Field, Record, Width, records_in};
@@ -347,7 +348,8 @@ fn record(
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = finished.statistics.elapsed_ns;
     let in_step = Advice::in_step(&finished.in_step.sources(&metadata));
-    let advice = advice(&finished, options).into_iter().chain(in_step).collect();
+    let changed = finished.changes.iter().filter_map(Advice::counters_changed);
+    let advice = advice(&finished, options).into_iter().chain(in_step).chain(changed).collect();
     let ended = finished.ended.map(Error::from);
     let result = RecordResult {
         ended: ended.as_ref().map(Error::failure),
@@ -555,8 +557,9 @@ fn warnings(result: &RecordResult) -> Vec<String> {
     }
     let few = result.advice.iter().filter(|advice| advice.code == Advice::TOO_FEW);
     warnings.extend(few.map(|advice| advice.message.clone()));
-    let in_step = result.advice.iter().filter(|advice| advice.code == Advice::IN_STEP);
-    warnings.extend(in_step.map(Advice::warning));
+    let warned = [Advice::IN_STEP, changes::CODE];
+    let warned = result.advice.iter().filter(|advice| warned.contains(&advice.code));
+    warnings.extend(warned.map(Advice::warning));
     let lost = all_lost(result);
     if lost != 0 {
         warnings.push(format!(

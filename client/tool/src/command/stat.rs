@@ -17,6 +17,7 @@ pub(crate) mod view;
 use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
+use crate::output::changes;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
 use crate::run::interrupt::interrupted;
@@ -61,6 +62,8 @@ struct Bench<'a> {
     samples: Option<Samples>,
     /// The time of all earlier runs and passes.
     done_ns: u64,
+    /// Warnings that others have changed counters.
+    changed: Vec<String>,
 }
 
 /// Which measurement it is, with the number of the run and of the pass if there are several.
@@ -115,7 +118,7 @@ pub(crate) fn run_by(
     let machine = ctx.machine_info.description.clone();
     let mut bench = Bench::new(options, &view, sets.len(), ctx, output)?;
     let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
-    let Bench { runner, writer, samples, .. } = bench;
+    let Bench { runner, writer, samples, changed, .. } = bench;
     let mut later = Vec::new();
     let mut by_process = Vec::new();
     if let Some(samples) = &samples {
@@ -125,6 +128,7 @@ pub(crate) fn run_by(
     }
     let mut result = result(&view, &runs, machine, runner.scope(&event_set));
     result.rows.by_process = by_process;
+    later.extend(changed);
     later.extend(never_scheduled(&result.rows.counts));
     later.extend(of_periods(options.by, &result.periods));
     output.warn_all(&later);
@@ -254,7 +258,18 @@ impl<'a> Bench<'a> {
             output.progress(runner.length_ns().map(|length| length.saturating_mul(measurements)))
         };
         let samples = options.by.map(|_| Samples::new(Inventory::new(runner.system())));
-        Ok(Self { ctx, view, runner, writer, exposition, interval, progress, samples, done_ns: 0 })
+        Ok(Self {
+            ctx,
+            view,
+            runner,
+            writer,
+            exposition,
+            interval,
+            progress,
+            samples,
+            done_ns: 0,
+            changed: Vec::new(),
+        })
     }
 
     /// Whether nothing more is to be measured: the user has asked to stop, or the reader has gone.
@@ -336,6 +351,9 @@ impl<'a> Bench<'a> {
         let end = Reading { time_ns, counts };
         if let Some(samples) = &mut self.samples {
             samples.finish(&mut session, end.time_ns)?;
+        }
+        if let Some(message) = changes::message(&session.changes()) {
+            self.changed.push(format!("{}: {message}", changes::CODE));
         }
         drop(session);
         self.runner.end()?;

@@ -18,7 +18,7 @@ use halprof_profile::file::inventory::{Changes, Inventory, Missed};
 use halprof_profile::file::{Background, Block, RecordedEvent, Sink, Slices, Statistics};
 use halprof_profile::symbols;
 use indicatif::ProgressBar;
-use shared_types::request::counts::Count;
+use shared_types::request::counts::{self, Count};
 use shared_types::request::samples;
 use shared_types::request::session::Spec;
 use shared_types::{LossCause, Sample};
@@ -62,6 +62,8 @@ pub(crate) struct Recorded {
     pub(crate) interrupted: bool,
     /// Why the driver ended it.
     pub(crate) ended: Option<Refusal>,
+    /// What others have changed, in each pass.
+    pub(crate) changes: Vec<counts::Changes>,
     /// Why processes and images were not reported.
     pub(crate) source_error: Option<Cause>,
 }
@@ -245,6 +247,7 @@ impl Recorder<'_, Background> {
         self.recorded.statistics = self.with(&statistics, elapsed_ns);
         self.recorded.statistics.slices.append(&mut slices);
         self.recorded.ended = Refusal::from_statistics(&statistics);
+        self.recorded.changes.push(session.changes());
         drop(session);
         let changes = self.inventory.scan(self.recorded.statistics.elapsed_ns);
         self.put_changes(changes)?;

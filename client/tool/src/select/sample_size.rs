@@ -1,11 +1,13 @@
 //! What a recording's number of samples advises for the next one.
 
+use crate::output::changes;
 use crate::output::number::thousands;
 use crate::select::sampling_rate::SamplingRate;
 use halprof_profile::views::report::Totals;
 use halprof_profile::views::report::share::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shared_types::request::counts::Changes;
 
 /// Above this many samples a second a processor is disturbed. The value is Linux perf's default
 /// limit.
@@ -34,6 +36,11 @@ impl Advice {
                 sources.join(", ")
             ),
         })
+    }
+
+    /// That others have changed counters, if they have.
+    pub(crate) fn counters_changed(changes: &Changes) -> Option<Self> {
+        changes::message(changes).map(|message| Self { code: changes::CODE, message })
     }
 
     /// The same as a warning, which has its code in front.
