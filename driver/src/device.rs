@@ -17,6 +17,7 @@ use hal_profile::run::host::Processors;
 use hal_profile::service::session::{Client, Session};
 use hal_profile::service::{self, About, Completion, Service};
 use shared_types::NtStatus;
+use shared_types::request::counts::Count;
 use shared_types::request::{Access, RequestCode};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
@@ -61,6 +62,11 @@ impl service::Host for Hardware {
     type Processors = CpuTable;
     type Sessions = Pool<Session>;
     type Scratch = Zeroed<Scratch>;
+    type Counts = Pool<Count>;
+
+    fn counts(count: usize) -> Option<Pool<Count>> {
+        Pool::zeroed(count)
+    }
 }
 
 impl State {

@@ -16,6 +16,7 @@ mod io_buffer;
 mod programs;
 mod rdpmc;
 mod read;
+mod reading;
 mod requirements;
 mod run;
 pub mod session;
@@ -37,6 +38,8 @@ use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use cpu_types::CpuTypes;
 use io_buffer::{Answer, IoBuffer};
+use reading::Reading;
+use shared_types::request::counts::Count;
 use shared_types::request::session::MAX_PROCESSORS;
 use shared_types::request::{Access, Request, RequestCode};
 use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
@@ -50,6 +53,11 @@ pub trait Host {
     type Sessions: DerefMut<Target = [Session]>;
     /// Memory in which a configuration is made before it replaces a session's.
     type Scratch: DerefMut<Target = Scratch>;
+    /// Memory for counts that need several replies.
+    type Counts: DerefMut<Target = [Count]>;
+
+    /// Zeroed memory for this many counts; `None` if there is none.
+    fn counts(count: usize) -> Option<Self::Counts>;
 }
 
 /// What the service reports about itself.
@@ -92,6 +100,7 @@ pub struct Service<H: Host> {
     /// The session whose last run left its totals and samples on the processors.
     results_of: Option<usize>,
     ring_bytes: u64,
+    reading: Reading<H::Counts>,
     suspended: bool,
     /// The processor whose ring DRAIN empties first: the one after that at which it was last cut
     /// off.
@@ -149,6 +158,7 @@ impl<H: Host> Service<H> {
             active_session: None,
             results_of: None,
             ring_bytes: 0,
+            reading: Reading::NONE,
             suspended: false,
             drains_from: 0,
             sleeps: 0,

@@ -14,6 +14,7 @@ use hal_profile::run::ring::Word;
 use hal_profile::run::state::ProcessorState;
 use hal_profile::service;
 use hal_profile::service::session::Session;
+use shared_types::request::counts::Count;
 use shared_types::{ErrorCode, Mode, SystemEvent};
 use zerocopy::FromZeros;
 
@@ -38,6 +39,11 @@ impl service::Host for Modelled {
     type Processors = ServiceHost;
     type Sessions = Vec<Session>;
     type Scratch = Box<Scratch>;
+    type Counts = Vec<Count>;
+
+    fn counts(count: usize) -> Option<Vec<Count>> {
+        Some(vec![Count::default(); count])
+    }
 }
 
 /// Where a processor is while it does the core's work: in the kernel, in a DPC.

@@ -66,6 +66,8 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
             &[12],
         ),
         session::SET_INTERVAL => (set_interval(number, TOTAL_ISSUES, 5000), 0, &[12, 20, 28]),
+        // Where another code's reserved field is, it has the index of the page's first processor.
+        counts::SNAPSHOT => (about(number), 0, &[12]),
         _ => (about(number), 0, &[12, 20]),
     };
     Case { request, flags, reserved }

@@ -2,15 +2,16 @@
 
 use hal_profile::run::state::ProcessorState;
 use hal_profile::service::session::Session;
+use halprof_measure::{Connection, InProcess, Setup, Transport};
 use halprof_tests::machines::{machine, specs};
 use halprof_tests::requests::{bytes, configure, header};
 use halprof_tests::wire::{RawClient, about, leaves};
-use shared_types::request::Plain;
 use shared_types::request::counts::SNAPSHOT;
 use shared_types::request::machine::{DESCRIBE, From, HELLO, PROCESSORS, REGISTERS};
 use shared_types::request::samples::{DRAIN, STATISTICS};
-use shared_types::request::session::{SAMPLE, START, STOP};
+use shared_types::request::session::{SAMPLE, START, STOP, Spec};
 use shared_types::request::source::{ENUMERATE, PLAN};
+use shared_types::request::{Plain, RequestCode};
 use sim::cpu::event::Event;
 use sim::machine::Model;
 
@@ -96,6 +97,50 @@ fn nothing_is_allocated() {
 fn an_allocation_is_seen() {
     let seen = allocation_counter::measure(|| drop(std::hint::black_box(vec![1u8; 100])));
     assert_eq!((seen.count_total, seen.bytes_total), (1, 100));
+}
+
+/// A machine, and the longest buffer that a reply was given: Windows takes that much non-paged pool
+/// for the request (METHOD_BUFFERED).
+struct Buffers {
+    machine: InProcess,
+    longest: usize,
+}
+
+impl Transport for Buffers {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        self.longest = self.longest.max(output.len());
+        self.machine.request(code, input, output)
+    }
+}
+
+/// The largest machine with the most sources has 41,943,040 bytes of counts.
+#[test]
+fn a_poll_takes_one_mebibyte_of_pool_at_most() {
+    let machine = InProcess::new(&leaves("skylake", 2048));
+    let mut connection = Connection::new(Buffers { machine, longest: 0 }).expect("a greeting");
+    let raw = |number: u64| Spec::of_raw(0xC0 | number << 8);
+    let setup = Setup { specs: (0..256).map(raw).collect(), ..Setup::default() };
+    let mut session =
+        halprof_measure::Session::open(&mut connection, true, false).expect("a session");
+    session.configure(&setup, false).expect("a configuration");
+    session.start().expect("a start");
+    let mut counts = Vec::new();
+    let host = allocation_counter::measure(|| counts = session.snapshot().expect("counts"));
+    assert_eq!((counts.len(), counts[0].len()), (2048, 256));
+    assert_eq!(session.transport().longest, 1 << 20);
+    // All of it is the client's: its own buffer, and the counts that it returns.
+    assert!(host.bytes_max < 2 * 41_943_040 + (2 << 20), "{host:?}");
+    let stopped = session.stop_and_read().expect("counts");
+    assert_eq!((stopped.len(), stopped[0].len()), (2048, 256));
+    assert_eq!(session.transport().longest, 1 << 20);
+    drop(session);
+    // HELLO, OPEN, CONFIGURE, DESCRIBE, START; 51 processors in each page; STOP; CLOSE.
+    assert_eq!(connection.requests(), 5 + 41 + 1 + 41 + 1);
 }
 
 /// What the driver allocates from non-paged memory; `docs/performance.md` has the numbers, and `ring.rs`

@@ -157,7 +157,7 @@ fn needed(code: RequestCode) -> usize {
         source::ENUMERATE | session::CONFIGURE => 72,
         // The latter: a head of 40, and 16 per counter.
         session::SET_INTERVAL | threads::THREADS => 56,
-        session::STOP | counts::SNAPSHOT => 64 + 2 * 80,
+        session::STOP | counts::SNAPSHOT => 80 + 2 * 80,
         samples::DRAIN => 48 + 40,
         events::DRAIN_EVENTS => 48 + 32,
         samples::STATISTICS => 24 + 8 * 15 + 32,

@@ -5,7 +5,9 @@ use crate::{Connection, Error, Result, Transport};
 use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::RequestCode;
-use shared_types::request::counts::{Changes, Count, SNAPSHOT, Snapshot};
+use shared_types::request::counts::{
+    Changes, Count, SNAPSHOT, SNAPSHOT_BYTES_MAX, Snapshot, SnapshotPage,
+};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
@@ -18,14 +20,14 @@ use shared_types::{Branch, ReplyHeader, RequestHeader, Sample, SystemEvent};
 use std::mem::size_of;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// A session of this connection. Dropping it closes it.
 #[derive(Debug)]
 pub struct Session<'a, T: Transport> {
     connection: Held<'a, T>,
     number: u32,
-    /// The length of a reply with every count.
+    /// The length of a reply with every count, or with a page of them.
     counts_bytes: usize,
     /// Why the other side has ended the session.
     ended: Option<ErrorCode>,
@@ -135,7 +137,8 @@ impl<'a, T: Transport> Session<'a, T> {
             }
         };
         let counts = setup.specs.len() * self.connection.processor_count()? as usize;
-        self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
+        let bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
+        self.counts_bytes = bytes.min(SNAPSHOT_BYTES_MAX);
         Ok(effective)
     }
 
@@ -185,33 +188,49 @@ impl<'a, T: Transport> Session<'a, T> {
             self.stop()?;
             return self.snapshot();
         }
-        match self.counts(session::STOP)? {
-            Some(counts) => Ok(counts),
-            None => self.snapshot(),
-        }
-    }
-
-    /// Every count: for each processor, one for each source. Takes one request.
-    pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
-        let counts = self.counts(SNAPSHOT)?;
-        counts.ok_or_else(|| malformed(SNAPSHOT, "it has no counts"))
-    }
-
-    /// The counts in the reply to a request; `None` if the reply is a bare header.
-    fn counts(&mut self, code: RequestCode) -> Result<Option<Vec<Vec<Count>>>> {
         let (request, room) = (self.request(), self.counts_bytes);
-        let (header, body) = self.connection.call_with_room::<ReplyHeader>(code, &request, room)?;
+        let (header, body) =
+            self.connection.call_with_room::<ReplyHeader>(session::STOP, &request, room)?;
         if header.size as usize == size_of::<ReplyHeader>() {
-            return Ok(None);
+            return self.snapshot();
         }
-        let malformed = || malformed(code, "it ends within its head");
-        // What follows the header of `Snapshot`.
-        let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
-        let (changes, body) = Changes::read_from_prefix(body).map_err(|_| malformed())?;
-        self.changes = changes;
-        let [processors, sources] = sizes.map(|size| size as usize);
-        let counts: Vec<Count> = elements(code, body, processors.saturating_mul(sources))?;
-        Ok(Some(counts.chunks(sources.max(1)).map(<[Count]>::to_vec).collect()))
+        let reply = [header.as_bytes(), body].concat();
+        let (head, body) = Snapshot::read_from_prefix(&reply)
+            .map_err(|_| malformed(session::STOP, "it ends within its head"))?;
+        self.changes = head.changes;
+        counts(session::STOP, &head, body)
+    }
+
+    /// Every count: for each processor, one for each source, all read at once. Takes one request
+    /// for each [`SNAPSHOT_BYTES_MAX`] of counts.
+    pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
+        let (mut all, mut time) = (Vec::new(), None);
+        loop {
+            let request = SnapshotPage {
+                header: RequestHeader::new(size_of::<SnapshotPage>(), 0),
+                session: self.number,
+                first: all.len() as u32,
+            };
+            let (head, body) = self.connection.call_with_room::<Snapshot>(
+                SNAPSHOT,
+                &request,
+                self.counts_bytes,
+            )?;
+            self.changes = head.changes;
+            let page = counts(SNAPSHOT, &head, body)?;
+            if *time.get_or_insert(head.time) != head.time {
+                return Err(malformed(SNAPSHOT, "its pages are of two readings"));
+            }
+            let total = head.total as usize;
+            if page.is_empty() && all.len() < total {
+                let why = format!("it stops at {} of {total} processors", all.len());
+                return Err(malformed(SNAPSHOT, why));
+            }
+            all.extend(page);
+            if all.len() >= total {
+                return Ok(all);
+            }
+        }
     }
 
     /// Takes samples out of the rings, without their branches; returns them and how many are left.
@@ -333,6 +352,13 @@ impl<'a, T: Transport> Session<'a, T> {
             reserved: 0,
         }
     }
+}
+
+/// The counts of a page, by processor.
+fn counts(code: RequestCode, head: &Snapshot, body: &[u8]) -> Result<Vec<Vec<Count>>> {
+    let [processors, sources] = [head.processors, head.sources].map(|size| size as usize);
+    let counts: Vec<Count> = elements(code, body, processors.saturating_mul(sources))?;
+    Ok(counts.chunks(sources.max(1)).map(<[Count]>::to_vec).collect())
 }
 
 /// Samples with room for `depth` branches after each; `None` if they are not laid out as they

@@ -174,7 +174,8 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
-    pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
+    /// Returns when that was, by the time-stamp counter.
+    pub(crate) fn snapshot(&mut self, out: &mut [u8]) -> u64 {
         let runs = self.state.phase == Phase::Running;
         let changed = if runs { self.look() } else { 0 };
         let now = self.machine.timestamp();
@@ -186,7 +187,7 @@ impl<M: Machine> Local<'_, M> {
             enabled = self.counting(now);
         }
         let Some(cpu_program) = self.cpu_program() else {
-            return;
+            return now;
         };
         let state = &mut *self.state;
         let counts = state.counts.each.get_mut(..self.program.settings.count);
@@ -195,7 +196,7 @@ impl<M: Machine> Local<'_, M> {
             count.enabled = enabled;
         }
         if out.len() != size_of_val(counts) {
-            return;
+            return now;
         }
         // Most sources are on no counter now and unchanged since their last slice: all are copied,
         // and the few that are on a counter are then written again with their current values.
@@ -219,6 +220,7 @@ impl<M: Machine> Local<'_, M> {
             let counted = state.totals[config.source].counted;
             put(out, config.source, Count { counted, running, ..count });
         }
+        now
     }
 
     fn forget(&mut self) {

@@ -1,21 +1,24 @@
 //! Answers SNAPSHOT, DRAIN and STATISTICS.
 
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
+use super::reading::{Pages, Taken};
 use super::session::find;
 use super::{Host, Service};
 use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};
 use crate::run::statistics::SampleStatistics;
 use crate::service::session::{Client, Session};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use shared_types::ErrorCode;
-use shared_types::request::counts::{Changes, Count, Snapshot};
+use shared_types::request::counts::{Changes, Snapshot, SnapshotPage};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
 
 impl<H: Host> Service<H> {
     pub(super) fn snapshot(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let (number, slot) = self.named_with_results(client, io)?;
-        self.counts(client, number, slot, io)
+        let SnapshotPage { session, first, .. } = io.request(0)?;
+        let slot = self.slot(client, session)?;
+        self.must_have_results(session, slot)?;
+        self.counts(client, session, slot, first as usize, io)
     }
 
     /// As [`Self::named`], if the results of the session's last run are still available.
@@ -25,51 +28,86 @@ impl<H: Host> Service<H> {
         io: &IoBuffer<'_>,
     ) -> Result<(u32, usize), Refused> {
         let (number, slot) = self.named(client, io)?;
-        if self.results_of != Some(slot) {
-            return Err(refused(ErrorCode::NotRunning, number, 0));
-        }
+        self.must_have_results(number, slot)?;
         Ok((number, slot))
     }
 
-    /// Reads the counts in one pass over all processors; each writes its own part of the reply.
+    fn must_have_results(&self, number: u32, slot: usize) -> Result<(), Refused> {
+        if self.results_of != Some(slot) {
+            return Err(refused(ErrorCode::NotRunning, number, 0));
+        }
+        Ok(())
+    }
+
+    /// The page of the counts that begins with processor `first`. The first page reads the counts
+    /// in one pass over all processors, in which each writes its own part: of the reply, or, where
+    /// that cannot hold all, of the reading from which later pages are copied.
     pub(super) fn counts(
         &mut self,
         client: Client,
         number: u32,
         slot: usize,
+        first: usize,
         io: &mut IoBuffer<'_>,
     ) -> Answer {
         let session = find(&mut self.sessions, client, number)?;
         let settings = &session.program.settings;
-        let (processors, sources) = (self.processors.count(), settings.count);
-        let rows = processors * sources * size_of::<Count>();
+        // mistake: page-read-again
+        let kept = self.reading.taken.filter(|_| first != 0);
+        let pages = kept.map_or(
+            Pages { processors: self.processors.count(), sources: settings.count },
+            |kept| kept.pages,
+        );
+        let unknown = refused(ErrorCode::ProcessorUnknown, first as u32, pages.processors as u64);
+        let page = pages.beginning_with(first).ok_or(unknown)?;
         let head = size_of::<Snapshot>();
-        let length = head + rows;
+        let bytes = pages.bytes(&page);
+        let length = head + bytes.len();
         io.need(length)?;
-        let part = io.tail(head).get_mut(..rows).unwrap_or_default();
-        part.fill(0);
-        let ended = AtomicBool::new(false);
-        let (changed_first, changes) = (AtomicU32::new(u32::MAX), AtomicU32::new(0));
-        self.processors.run_on_each(&settings.processors, part, |local, out| {
-            local.snapshot(out);
-            ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
-            if local.state.changes.number != 0 {
-                changed_first.fetch_min(local.index as u32, Ordering::Relaxed);
-                changes.fetch_add(local.state.changes.number, Ordering::Relaxed);
+        let (time, changes) = if let Some(kept) = kept {
+            (kept.time, kept.changes)
+        } else {
+            let part = if pages.are_several() {
+                self.reading.make_room(pages, H::counts)?
+            } else {
+                let part = io.tail(head).get_mut(..bytes.len()).unwrap_or_default();
+                part.fill(0);
+                part
+            };
+            let (time, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+            let (changed_first, changes) = (AtomicU32::new(u32::MAX), AtomicU32::new(0));
+            self.processors.run_on_each(&settings.processors, part, |local, out| {
+                time.fetch_max(local.snapshot(out), Ordering::Relaxed);
+                ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
+                if local.state.changes.number != 0 {
+                    changed_first.fetch_min(local.index as u32, Ordering::Relaxed);
+                    changes.fetch_add(local.state.changes.number, Ordering::Relaxed);
+                }
+            });
+            let (processor, number) = (changed_first.into_inner(), changes.into_inner());
+            let first = self.processors.run_on(processor as usize, |local| local.state.changes);
+            let changes =
+                first.map(|first| Changes { number, processor, ..first }).unwrap_or_default();
+            let time = time.into_inner();
+            if pages.are_several() {
+                self.reading.taken = Some(Taken { pages, time, changes });
             }
-        });
-        let (processor, changes) = (changed_first.into_inner(), changes.into_inner());
-        let first = self.processors.run_on(processor as usize, |local| local.state.changes);
-        let changes =
-            first.map(|first| Changes { number: changes, processor, ..first }).unwrap_or_default();
-        if ended.into_inner() && self.runs(slot) {
-            self.stop_counters();
-            find(&mut self.sessions, client, number)?.refuse_ended()?;
+            if ended.into_inner() && self.runs(slot) {
+                self.stop_counters();
+                find(&mut self.sessions, client, number)?.refuse_ended()?;
+            }
+            (time, changes)
+        };
+        if pages.are_several() {
+            io.put(head, self.reading.bytes(bytes));
         }
         io.finish(length, |header| Snapshot {
             header,
-            processors: processors as u32,
-            sources: sources as u32,
+            processors: page.len() as u32,
+            sources: pages.sources as u32,
+            total: pages.processors as u32,
+            reserved: 0,
+            time,
             changes,
         })
     }

@@ -4,6 +4,7 @@ use super::by_thread::{may_count_by_thread, slots, threads_refused};
 use super::cpu_types::CpuTypes;
 use super::events::RING_BYTES;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
+use super::reading::{Pages, Reading};
 use super::session::find;
 use super::{ActiveSession, Host, Service, now, running_mut};
 use crate::plan::cpu_set::ProcessorSet;
@@ -172,17 +173,20 @@ impl<H: Host> Service<H> {
         // First, so that the rings of two runs are never allocated at once.
         if self.results_of == Some(slot) {
             reserved.processors.return_rings();
-            (self.results_of, self.ring_bytes) = (None, 0);
+            (self.results_of, self.ring_bytes, self.reading) = (None, 0, Reading::NONE);
         }
+        let pages =
+            Pages { processors: reserved.processors.count(), sources: program.settings.count };
+        let reading = Reading::room(pages, H::counts)?;
         let bytes =
             reserved.lend_rings(program, process, &self.cpu_types, self.about.ring_bytes_max)?;
-        self.results_of = None;
+        (self.results_of, self.reading) = (None, Reading::NONE);
         session.ended = Ended::default();
         reserved.processors.load(program);
         reserved.self_test(program)?;
         reserved.register_threads(program, &self.cpu_types)?;
         let (by_thread, reserved) = (program.settings.by_thread, reserved.keep());
-        self.ring_bytes = bytes;
+        (self.ring_bytes, self.reading) = (bytes, reading);
         let since = now(&mut self.processors);
         self.active_session = Some(ActiveSession { slot, since, reserved, by_thread });
         self.results_of = Some(slot);
@@ -239,8 +243,11 @@ impl<H: Host> Service<H> {
         if !ran {
             return Err(refused(ErrorCode::NotRunning, number, 0));
         }
-        match self.counts(client, number, slot, io) {
-            Err(Refused { error: ErrorCode::ReplyTooSmall, .. }) => io.reply(|header| header),
+        match self.counts(client, number, slot, 0, io) {
+            // It has stopped, whatever becomes of the counts.
+            Err(Refused { error: ErrorCode::ReplyTooSmall | ErrorCode::NoMemory, .. }) => {
+                io.reply(|header| header)
+            }
             answer => answer,
         }
     }
@@ -306,6 +313,6 @@ impl<H: Host> Service<H> {
 
     fn return_rings(&mut self) {
         self.processors.return_rings();
-        self.ring_bytes = 0;
+        (self.ring_bytes, self.reading) = (0, Reading::NONE);
     }
 }

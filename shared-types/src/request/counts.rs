@@ -1,13 +1,33 @@
-//! Counts: every source of a session on every processor, in one reply.
+//! Counts: every source of a session on every processor.
 
 use super::{Access, RequestCode};
-use crate::ReplyHeader;
+use crate::{ReplyHeader, RequestHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// All counts: [`super::session::Session`] to [`Snapshot`] and, for each processor in turn, one
+/// All counts: [`SnapshotPage`] to [`Snapshot`] and, for each of its processors in turn, one
 /// [`Count`] for each source. While the session runs, the counters are read; afterwards the values
 /// are those of the last read.
+///
+/// A reply has at most [`SNAPSHOT_BYTES_MAX`] bytes. Counts that need more come in pages of as many
+/// processors as fit. The request for the first page reads all processors at once; the later pages
+/// are of that reading, whatever has been counted since.
 pub const SNAPSHOT: RequestCode = RequestCode::new(13, Access::Read);
+
+/// The most bytes of a reply to [`SNAPSHOT`].
+pub const SNAPSHOT_BYTES_MAX: usize = 1 << 20;
+
+/// Request of [`SNAPSHOT`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct SnapshotPage {
+    /// The header; no flags.
+    pub header: RequestHeader,
+    /// The session.
+    pub session: u32,
+    /// Index of the page's first processor: 0 for a new reading, else the one after the previous
+    /// page's last.
+    pub first: u32,
+}
 
 /// Reply to [`SNAPSHOT`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
@@ -19,6 +39,14 @@ pub struct Snapshot {
     pub processors: u32,
     /// Number of counts for each processor.
     pub sources: u32,
+    /// Number of processors in the reading; while it is above `first + processors`, ask again from
+    /// there.
+    pub total: u32,
+    /// 0.
+    pub reserved: u32,
+    /// When the counters were read, in ticks of the time-stamp counter. Pages with the same time
+    /// are of one reading.
+    pub time: u64,
     /// What others have changed.
     pub changes: Changes,
 }
@@ -67,7 +95,8 @@ pub struct Count {
 }
 
 const _: () = {
-    assert!(size_of::<Snapshot>() == 64);
+    assert!(size_of::<SnapshotPage>() == 24);
+    assert!(size_of::<Snapshot>() == 80);
     assert!(size_of::<Changes>() == 32);
     assert!(size_of::<Count>() == 80);
 };

@@ -14,7 +14,7 @@ pub const OPEN: RequestCode = RequestCode::new(7, Access::Write);
 pub const CONFIGURE: RequestCode = RequestCode::new(8, Access::Write);
 /// Starts counting on all processors of the session: [`Session`] to a bare header.
 pub const START: RequestCode = RequestCode::new(9, Access::Write);
-/// Stops counting, after a final read of every counter: [`Session`] to the reply of
+/// Stops counting, after a final read of every counter: [`Session`] to the first page of
 /// [`super::counts::SNAPSHOT`], or to a bare header if the output cannot hold that.
 pub const STOP: RequestCode = RequestCode::new(10, Access::Write);
 /// Stops the session if necessary, and ends it: [`Session`] to a bare header.

@@ -1,13 +1,14 @@
 //! Whichever call fails, is everything before it undone, and does the driver go on?
 
-use crate::client::Client;
+use crate::client::{Client, client};
 use halprof_tests::driver;
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{PROCESS, about, plain};
 use nt_model::device::Device;
-use shared_types::request::session::Opened;
+use shared_types::request::counts::{Count, SNAPSHOT_BYTES_MAX, Snapshot};
+use shared_types::request::session::{Opened, Spec};
 use shared_types::request::{RequestCode, counts, machine, samples, session, source};
-use shared_types::{NtStatus, ReplyHeader};
+use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 use sim::Processor;
 use sim::cpu::cpuid::Leaves;
 use sim::machines::models::{find, repeat};
@@ -184,6 +185,41 @@ fn a_processor_that_joins_survives_every_fault() {
     let failed = every_fault_in_a_life("skylake", &[2, 6], session::SAMPLE, true);
     let calls = ["KeGetProcessorNumberFromIndex", "KeSetTargetProcessorDpcEx", "ExAllocatePool2"];
     assert_failed(&failed, &calls);
+}
+
+/// Counts that need several replies are kept in memory that START takes, and no poll.
+#[test]
+fn memory_for_pages_comes_from_start() {
+    let Some(mut client) = client("skylake", 52, 1) else { return };
+    let specs: Vec<_> = (0..256).map(|mask| Spec::of_raw(0xC0 | mask << 8)).collect();
+    let number = client.configured(0, &specs);
+    let mut failed = Vec::new();
+    for nth in 0.. {
+        client.model.machine.kernel.fail_after = Some(nth);
+        let refusal = client.about(session::START, number).refusal();
+        if client.model.machine.kernel.fail_after.take().is_some() {
+            assert_eq!(refusal, None);
+            break;
+        }
+        failed.push((client.model.machine.kernel.failed.pop(), refusal.expect("a refusal").0));
+    }
+    let bytes = 52 * 256 * size_of::<Count>() as u64;
+    assert_eq!(
+        failed,
+        [
+            (Some("HalAllocateHardwareCounters"), ErrorCode::CountersReserved),
+            (Some("ExAllocatePool2"), ErrorCode::NoMemory),
+        ]
+    );
+    let pool = |client: &mut Client| client.model.machine.engine.bus().arena.pool;
+    let (now, most) = pool(&mut client);
+    let reply = client.send_with_room(counts::SNAPSHOT, &about(number), SNAPSHOT_BYTES_MAX);
+    assert_eq!(reply.done::<Snapshot>().total, 52);
+    assert_eq!(pool(&mut client), (now, most));
+    client.granted(session::STOP, number);
+    client.granted(session::CLOSE, number);
+    assert_eq!(pool(&mut client).0, now - bytes);
+    client.end();
 }
 
 /// LVTPC in the page, and in x2APIC mode; its mask bit.

@@ -13,6 +13,7 @@ use nt_model::traffic::nothing_is_held;
 use nt_model::{Device, Violation};
 use serde::Deserialize;
 use shared_types::NtStatus;
+use shared_types::request::counts::{SNAPSHOT_BYTES_MAX, SnapshotPage};
 use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpu::Cpu;
@@ -376,6 +377,7 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
     let played = match scenario {
         "failing-prepare" => fail_prepare(file, &leaves, seed).map(|()| None),
         "threads" => threads(file, &leaves, seed),
+        "pages" => pages(file, &leaves, seed),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
         _ => compare(file, &leaves, scenario, seed),
     };
@@ -461,6 +463,31 @@ fn threads(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, 
     client.model.close(&client.handle)?;
     client.model.remove()?;
     Ok(wrong)
+}
+
+/// The counts of 52 processors with 256 sources need two replies, between which slices end.
+fn pages(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Violation> {
+    const FIRST_PAGE: u32 = 51;
+    let mut device = device(file, &repeat(leaves, 52), seed);
+    assert_eq!(device.start()?, 0);
+    let mut client = Client::on(device);
+    let specs: Vec<_> = (0..256).map(|mask| Spec::of_raw(0xC0 | mask << 8)).collect();
+    let session = client.configured(0, &specs);
+    client.granted(session::START, session);
+    let page = |client: &mut Client, first| {
+        let header = requests::header(0);
+        let request = SnapshotPage { header, session, first };
+        let request = requests::bytes(&request, &[]);
+        client.send_with_room(counts::SNAPSHOT, &request, SNAPSHOT_BYTES_MAX)
+    };
+    page(&mut client, 0);
+    let at_once = page(&mut client, FIRST_PAGE);
+    client.begin("instructions=20000000,cycles=20000000,processors=all");
+    while client.model.advance(1 << 40)? {}
+    let later = page(&mut client, FIRST_PAGE);
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
+    Ok((at_once.bytes != later.bytes).then(|| "the second page is of another reading".into()))
 }
 
 /// A processor is added while the device is being removed: before its hardware is released, or

@@ -32,6 +32,7 @@ mod limits;
 mod look;
 mod multiplexing;
 mod overflow;
+mod pages;
 mod quirks;
 mod rdpmc;
 mod rotation_order;
@@ -60,6 +61,7 @@ pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
         ("look", look::all::<B>()),
         ("multiplexing", multiplexing::all::<B>()),
         ("overflow", overflow::all::<B>()),
+        ("pages", pages::all::<B>()),
         ("quirks", quirks::all::<B>()),
         ("rdpmc", rdpmc::all::<B>()),
         ("rotation_order", rotation_order::all::<B>()),
