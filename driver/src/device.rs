@@ -49,7 +49,8 @@ pub(crate) struct Device {
 /// What changes with the device's hardware.
 pub(crate) struct State {
     hardware: Option<Pool<Hardware>>,
-    /// While there is no hardware: what Windows did not let go of when there was.
+    /// While there is no hardware: what Windows did not let go of when there was, with this device or
+    /// an earlier one.
     left: Option<Reservation>,
 }
 
@@ -70,12 +71,14 @@ impl service::Host for Hardware {
 }
 
 impl State {
-    /// Asks Windows for the last time for what it did not let go of.
+    /// Asks Windows once more for what it did not let go of. What it still keeps is kept in mind for
+    /// the device that is added next, if there is one before the driver is unloaded.
     pub(crate) fn clean_up(&mut self) {
         // ReleaseHardware comes first and has taken the hardware. Were it not so, timers would go
         // off in a driver that is unloaded.
         self.hardware = None;
-        self.left = None;
+        // mistake: not-asked-at-the-end
+        self.left = self.left.take().and_then(Reservation::end);
     }
 }
 

@@ -124,6 +124,14 @@ impl Reservation {
         Ok(reservation)
     }
 
+    /// Gives everything back, or returns what Windows does not let go of. Where that is no longer the
+    /// handler, the driver stays pinned all the same: another processor may still be in the handler,
+    /// and without hardware nobody can wait until it has left. PASSIVE_LEVEL.
+    pub(crate) fn end(mut self) -> Option<Self> {
+        let ended = self.unregister_threads().and_then(|()| self.remove_interrupt());
+        ended.is_err().then_some(self)
+    }
+
     /// Whether the handler is registered.
     pub(crate) const fn interrupts(&self) -> bool {
         self.interrupt

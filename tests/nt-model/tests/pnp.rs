@@ -227,6 +227,70 @@ fn stopped_with_a_handler_that_stays() {
     }
 }
 
+/// Windows refuses to remove the handler, and the start that would ask again fails: the device's
+/// removal asks for the last time. The image stays in memory, because another processor may still
+/// be in the handler.
+#[test]
+fn removed_when_windows_lets_go_of_the_handler() {
+    let Some(mut client) = working(1) else { return };
+    running(&mut client);
+    client.model.machine.kernel.keeps_handler = true;
+    unbroken(client.model.stop());
+    client.model.machine.kernel.fail_after = Some(0);
+    assert_ne!(unbroken(client.model.start_device()), 0);
+    assert!(client.model.machine.kernel.counters.is_some());
+    client.model.machine.kernel.keeps_handler = false;
+    unbroken(client.model.close(&client.handle));
+    unbroken(client.model.remove());
+    assert!(client.model.machine.kernel.interrupt_handler.is_none());
+    assert!(client.model.machine.kernel.counters.is_none());
+    assert_eq!(client.model.machine.kernel.driver_references, 1);
+}
+
+/// The device comes back while Windows still has the handler, or the counters of threads: that is
+/// known, and asked for again.
+#[test]
+fn removed_and_added_with_what_windows_keeps() {
+    type Keep = fn(&mut Client, bool);
+    let keeps: [(u32, Keep, ErrorCode, u32); 2] = [
+        (
+            session::SAMPLE,
+            |client, keep| client.model.machine.kernel.keeps_handler = keep,
+            ErrorCode::HandlerStuck,
+            Machine::HANDLER_STUCK,
+        ),
+        (
+            session::THREADS,
+            |client, keep| client.model.machine.kernel.profiling = usize::from(keep),
+            ErrorCode::ThreadsKept,
+            Machine::THREADS_KEPT,
+        ),
+    ];
+    for (flags, keep, error, flag) in keeps {
+        let Some(mut client) = working(1) else { return };
+        let session = client.configured(flags, &SOURCES.map(spec));
+        client.granted(session::START, session);
+        keep(&mut client, true);
+        unbroken(client.model.surprise_remove());
+        unbroken(client.model.close(&client.handle));
+        unbroken(client.model.remove_device());
+        interrupt_everywhere(&mut client);
+        assert_eq!(unbroken(client.model.add()), 0);
+        assert_eq!(unbroken(client.model.start_device()), 0);
+        let mut client = Client::on(client.model);
+        let session = client.configured(flags, &SOURCES.map(spec));
+        assert_eq!(client.machine().flags, flag);
+        assert_eq!(client.about(session::START, session).error(), Some(error));
+        assert!(!client.model.agrees_to_stop());
+        keep(&mut client, false);
+        client.granted(session::START, session);
+        assert_eq!(client.machine().flags, 0);
+        client.granted(session::STOP, session);
+        assert_eq!(client.model.machine.kernel.driver_references, 0);
+        client.end();
+    }
+}
+
 fn interrupt_everywhere(client: &mut Client) {
     for processor in 0..client.model.machine.processors() {
         client.spurious_interrupt(processor);

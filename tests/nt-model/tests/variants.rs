@@ -378,6 +378,7 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
         "failing-prepare" => fail_prepare(file, &leaves, seed).map(|()| None),
         "threads" => threads(file, &leaves, seed),
         "pages" => pages(file, &leaves, seed),
+        "stuck-until-removal" => stuck_until_removal(file, &leaves, seed).map(|()| None),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
         _ => compare(file, &leaves, scenario, seed),
     };
@@ -488,6 +489,21 @@ fn pages(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Vi
     client.model.close(&client.handle)?;
     client.model.remove()?;
     Ok((at_once.bytes != later.bytes).then(|| "the second page is of another reading".into()))
+}
+
+/// Windows removes the handler only when the device, whose start has failed, is removed.
+fn stuck_until_removal(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
+    let mut device = device(file, leaves, seed);
+    assert_eq!(device.start()?, 0);
+    let mut client = Client::on(device);
+    client.run(requests::spec(SOURCES[0]), SAMPLE);
+    client.model.machine.kernel.keeps_handler = true;
+    client.model.stop()?;
+    client.model.machine.kernel.fail_after = Some(0);
+    assert_ne!(client.model.start_device()?, 0);
+    client.model.machine.kernel.keeps_handler = false;
+    client.model.close(&client.handle)?;
+    client.model.remove()
 }
 
 /// A processor is added while the device is being removed: before its hardware is released, or

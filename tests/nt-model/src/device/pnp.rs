@@ -278,12 +278,19 @@ impl Device {
         Ok(())
     }
 
-    /// Removes the device and unloads the driver, whatever its state; checks that nothing is left.
-    pub fn remove(&mut self) -> Result<(), Violation> {
+    /// Removes the device. The driver stays in memory, and may be given a new one.
+    pub fn remove_device(&mut self) -> Result<(), Violation> {
         self.release()?;
         if self.stage >= Stage::Added {
             self.delete_device()?;
+            self.stage = Stage::Loaded;
         }
+        Ok(())
+    }
+
+    /// Removes the device and unloads the driver, whatever its state; checks that nothing is left.
+    pub fn remove(&mut self) -> Result<(), Violation> {
+        self.remove_device()?;
         if self.stage >= Stage::Loaded {
             let driver = self.machine.framework.driver_object;
             let unload = self.machine.engine.read_u64(driver + 0x68);
