@@ -139,8 +139,10 @@ impl<M: Machine> Local<'_, M> {
             SelfTest::Passed
         };
         let passed = state.self_test == SelfTest::Passed;
-        if !passed && interrupts {
-            // A refused START leaves no freeze to other owners.
+        // A refused START leaves no freeze to other owners. A try that has passed may leave one too:
+        // the interrupt that came was a late one of the try before, or another's.
+        // mistake: freeze-of-a-passed-test
+        if interrupts && (!passed || state.saved.freeze != 0) {
             pmu::acknowledge_shown(self.machine, capabilities, capabilities.global.freeze);
         }
         state.phase = Phase::Tested;

@@ -1,14 +1,21 @@
 //! Do the rules about registers detect what they exist for?
 
 use crate::client::Client;
+use hal_profile::run::overflow::Interrupted;
+use halprof_tests::backend::unbroken;
 use halprof_tests::driver;
 use halprof_tests::requests::spec;
-use nt_model::Device;
+use halprof_tests::wire::{about, leaves};
+use nt_model::device::Submitted;
 use nt_model::registers::{Registers, WHOLE_UNIT};
 use nt_model::rules::Rule;
+use nt_model::{Device, Violation};
 use shared_types::request::session::{self, SAMPLE};
+use shared_types::{ErrorCode, Mode, ReplyHeader};
 use sim::cpu::Cpu;
 use sim::machines::models::{find, repeat};
+use sim::quirks::{Behaviour, Quirks};
+use zerocopy::FromBytes;
 
 const WORK: &str = "instructions=400000,cycles=500000,branches=70000,processors=all";
 const PMC0: u32 = 0xC1;
@@ -193,4 +200,47 @@ fn general_counters_stay_enabled() {
             }
         }
     }
+}
+
+/// FREEZE_PERFMON_ON_PMI is set, and no overflow interrupt comes: each try of START's self-test
+/// freezes the counters. An interrupt that comes between two tries lets the second one pass on its
+/// processor; START is refused because of the other one, and must not leave the freeze.
+#[test]
+fn a_refused_start_leaves_no_freeze_where_the_test_has_passed() {
+    let Some(file) = driver::file() else { return };
+    let quirks = Quirks::default().with(Behaviour::Frozen).with(Behaviour::DeadInterrupts);
+    let leaves: Vec<_> =
+        leaves("zen5", 2).iter().map(|leaves| leaves.with_quirks(quirks)).collect();
+    let passed = (0..20).filter(|&seed| {
+        let mut device = Device::new(&file, &leaves, seed).expect("a machine");
+        assert_eq!(unbroken(device.start()), 0);
+        let mut client = Client::on(device);
+        let (error, processor) = unbroken(interrupt_between_tries(&mut client));
+        assert_eq!(error, Some(ErrorCode::InterruptsDead));
+        client.end();
+        processor == 1
+    });
+    assert_ne!(passed.count(), 0);
+}
+
+/// START, with an interrupt at processor 0 when a freeze was seen there and acknowledged; returns
+/// how it is refused, and where.
+pub(crate) fn interrupt_between_tries(
+    client: &mut Client,
+) -> Result<(Option<ErrorCode>, u32), Violation> {
+    const CTR_FRZ: u64 = 1 << 59;
+    const STATUS: u32 = 0xC000_0300;
+    let is_frozen = |client: &mut Client| client.read(0, STATUS) & CTR_FRZ != 0;
+    let session = client.configured(SAMPLE, &[spec(2)]);
+    let file = client.handle.clone();
+    let submitted = client.model.submit(&file, session::START, &about(session), 4096)?;
+    let Submitted::Queued(request) = submitted else { panic!("{submitted:?}") };
+    while !is_frozen(client) && client.model.machine.go_on()? {}
+    while is_frozen(client) && client.model.machine.go_on()? {}
+    let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
+    client.model.machine.interrupt(0, idle)?;
+    client.model.machine.settle()?;
+    let (_, reply) = client.model.finish_request(request)?;
+    let (header, _) = ReplyHeader::read_from_prefix(&reply).expect("a header");
+    Ok((ErrorCode::from_wire(header.error), header.subject))
 }

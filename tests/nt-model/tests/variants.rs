@@ -378,6 +378,7 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
         "failing-prepare" => fail_prepare(file, &leaves, seed).map(|()| None),
         "threads" => threads(file, &leaves, seed),
         "pages" => pages(file, &leaves, seed),
+        "interrupt-between-tries" => interrupt_between_tries(file, &leaves, seed).map(|()| None),
         "stuck-until-removal" => stuck_until_removal(file, &leaves, seed).map(|()| None),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
         _ => compare(file, &leaves, scenario, seed),
@@ -489,6 +490,16 @@ fn pages(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Vi
     client.model.close(&client.handle)?;
     client.model.remove()?;
     Ok((at_once.bytes != later.bytes).then(|| "the second page is of another reading".into()))
+}
+
+/// A try of START's self-test passes by an interrupt that came before it.
+fn interrupt_between_tries(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
+    let mut device = device(file, leaves, seed);
+    assert_eq!(device.start()?, 0);
+    let mut client = Client::on(device);
+    crate::registers::interrupt_between_tries(&mut client)?;
+    client.model.close(&client.handle)?;
+    client.model.remove()
 }
 
 /// Windows removes the handler only when the device, whose start has failed, is removed.
