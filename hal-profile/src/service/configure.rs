@@ -58,7 +58,7 @@ impl<H: Host> Service<H> {
         self.survey();
         let frequency = self.processors.timestamp_frequency();
         let clock = Clock { frequency, resolution: self.processors.timer_resolution() };
-        let slice = slice(request.slice_100ns);
+        let slice = slice(request.slice_100ns).max(self.shortest_tick());
         let samples = request.header.flags & SAMPLE != 0;
         let polls = slice.div_ceil(self.read_period(samples).max(1));
         let events = request.header.flags & EVENTS != 0;

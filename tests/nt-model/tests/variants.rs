@@ -379,6 +379,7 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
         "threads" => threads(file, &leaves, seed),
         "pages" => pages(file, &leaves, seed),
         "interrupt-between-tries" => interrupt_between_tries(file, &leaves, seed).map(|()| None),
+        "slices-of-many" => slices_of_many(file, &leaves, seed),
         "stuck-until-removal" => stuck_until_removal(file, &leaves, seed).map(|()| None),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
         _ => compare(file, &leaves, scenario, seed),
@@ -500,6 +501,24 @@ fn interrupt_between_tries(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<
     crate::registers::interrupt_between_tries(&mut client)?;
     client.model.close(&client.handle)?;
     client.model.remove()
+}
+
+/// 1 ms is too short a slice for 300 processors.
+fn slices_of_many(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Violation> {
+    const REQUESTED: u32 = 10_000;
+    let mut device = device(file, &repeat(leaves, 300), seed);
+    assert_eq!(device.start()?, 0);
+    let mut client = Client::on(device);
+    let session = client.open();
+    let specs = SOURCES.map(requests::spec);
+    let settings = requests::configuration(0);
+    let sources = specs.len() as u32;
+    let head = Configure { session, sources, slice_100ns: REQUESTED, ..settings };
+    let reply = client.send(session::CONFIGURE, &requests::bytes(&head, &specs));
+    let slice = reply.done::<session::Configured>().slice_100ns;
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
+    Ok((slice <= REQUESTED).then(|| format!("slices of {slice}00 ns")))
 }
 
 /// Windows removes the handler only when the device, whose start has failed, is removed.

@@ -18,6 +18,7 @@ scenarios![
     a_slice_is_over_after_three_quarters_of_its_time,
     a_long_slice_is_looked_at_as_often_as_any_session,
     the_timer_is_as_frequent_as_the_session_needs,
+    slices_lengthen_with_the_processors,
     sums_of_squares_have_128_bits,
     an_overflow_at_the_end_of_a_slice_is_told_and_the_next_slice_begins,
     no_slice_begins_after_the_end,
@@ -252,4 +253,25 @@ fn no_slice_begins_frozen<B: Backend>() {
     processor.set_timestamp(5_000_000);
     machine.tick();
     assert_eq!(machine.processor(0).rdmsr(GLOBAL_STATUS), Ok(0));
+}
+
+/// The timer's callback queues a DPC for every processor at 0.5 us each, on one of them: a tenth of
+/// that one's time at most.
+fn slices_lengthen_with_the_processors<B: Backend>() {
+    let two = &TWO_SLICES.map(spec)[..6];
+    for (processors, requested, slice) in
+        [(1, 10_000, 10_000), (200, 10_000, 10_000), (300, 10_000, 15_000), (300, 0, 40_000)]
+    {
+        let mut machine = Stepped::<B>::new("skylake", processors);
+        let configured = machine.configure(0, two, requested);
+        assert_eq!(configured.slice_100ns, slice, "{processors}, {requested}");
+        machine.start();
+        let timer = |period| Some(Timer { period, precise: true });
+        assert_eq!(machine.client.model.timer(), timer(slice));
+        if (processors, requested) == (200, 10_000) {
+            machine.client.add_processor(&first("skylake"));
+            assert_eq!(machine.client.model.timer(), timer(201 * 50));
+        }
+        machine.stop();
+    }
 }
