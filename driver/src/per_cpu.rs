@@ -82,7 +82,8 @@ impl PerCpu {
         // must not wait for a tick.
         let work = Dpc::for_cross_calls(number)?;
         // By high importance a processor begins at once, and an idle one is woken; by medium
-        // importance when it next handles DPCs (WDK, "Organization of DPC Queues").
+        // importance it should begin when it next handles DPCs (WDK, "Organization of DPC Queues").
+        // Windows Internals, 7th edition, part 2, table 8-7, says that an idle one is woken then too.
         // SAFETY: `tick` checks whether there is anything to do.
         let slice = unsafe { Dpc::new(number, Some(tick), _KDPC_IMPORTANCE::HighImportance) }?;
         // SAFETY: as above.
@@ -343,7 +344,7 @@ pub(crate) unsafe extern "C" fn slice_ended(_timer: PEX_TIMER, _context: *mut c_
     }
 }
 
-/// EXT_CALLBACK of the timer that only has counters read: queues a tick that wakes no idle
+/// EXT_CALLBACK of the timer that only has counters read: queues a tick that should wake no idle
 /// processor, whose counters stand still. DISPATCH_LEVEL.
 pub(crate) unsafe extern "C" fn poll_due(_timer: PEX_TIMER, _context: *mut c_void) {
     // SAFETY: a timer of the published table.

@@ -610,6 +610,48 @@ Invoke-Step 'samples until the end, on every processor' {
     Assert-That ($silent.Count -eq 0) ('samples in the last 2 of 8 s: ' + ($silent -join ', '))
     "$(Get-Sum $last.Values) of $(Get-Sum $all.Values) in the last 2 of 8 s, on $($processors.Count) processors"
 }
+# How often each processor has left its idle state, by its name "group,number". CIM names no counter in
+# the language of Windows.
+function Get-IdleBreak {
+    $counts = @{}
+    foreach ($row in Get-CimInstance Win32_PerfRawData_Counters_ProcessorInformation) {
+        if (-not $row.PSObject.Properties['IdleBreakEventsPersec']) {
+            Skip-Step 'this Windows does not count how often processors leave their idle state'
+        }
+        if ($row.Name -notmatch '_Total') {
+            $counts[$row.Name] = [decimal]$row.IdleBreakEventsPersec
+        }
+    }
+    $counts
+}
+# The fewest in a second that any processor has: that one is idle.
+function Get-FewestIdleBreaks([int]$Seconds) {
+    $before = Get-IdleBreak
+    Start-Sleep -Seconds $Seconds
+    $after = Get-IdleBreak
+    $rates = @($before.Keys | Where-Object { $after.ContainsKey($_) } | ForEach-Object {
+        ($after[$_] - $before[$_]) / $Seconds
+    } | Where-Object { $_ -gt 0 })
+    if ($rates.Count -eq 0) {
+        Skip-Step 'no processor leaves its idle state, or nobody counts it here'
+    }
+    [math]::Round(($rates | Measure-Object -Minimum).Minimum, 1)
+}
+# The polls of a session that samples are DPCs of medium importance, four a second on each processor.
+# Whether they wake one that is idle, two sources say differently (docs/windows.md): this measures it.
+Invoke-Step 'polls should wake no idle processor' {
+    Assert-Ready
+    $before = Get-FewestIdleBreaks 20
+    # So long a period that hardly any sample comes.
+    $file = Join-Path $Log 'idle.rec'
+    $client = Start-Tool 'idle' "record -e TotalIssues:1000000000 -d 26 -o `"$file`""
+    Start-Sleep -Seconds 3
+    $during = Get-FewestIdleBreaks 20
+    $ran = Wait-Tool 'idle' $client 60
+    Assert-That ($ran.Status -eq 0) "the recording ended with $($ran.Status): $($ran.Said)"
+    $after = Get-FewestIdleBreaks 20
+    "the idlest processor left its idle state $before times a second before, $during while halprof sampled (4 polls a second), $after after"
+}
 Invoke-Step 'registers after measuring' {
     Assert-Ready
     Assert-Clear 'registers-after'

@@ -5,7 +5,8 @@ use crate::machine::{Machine, Outcome, QueuedDpc, Wait};
 use crate::rules::{Rule, Violation};
 
 /// MediumImportance, HighImportance and MediumHighImportance of KDPC_IMPORTANCE: with the latter two
-/// another processor is interrupted ("Organization of DPC Queues").
+/// another processor is interrupted ("Organization of DPC Queues"). Windows Internals, 7th edition,
+/// part 2, table 8-7, says that an idle one is with the first, too; not modelled.
 const MEDIUM_IMPORTANCE: u64 = 1;
 const HIGH_IMPORTANCE: u64 = 2;
 const MEDIUM_HIGH_IMPORTANCE: u64 = 3;
