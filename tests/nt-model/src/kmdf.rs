@@ -6,6 +6,8 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "every row of a table has the same signature")]
 
+mod structures;
+
 use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
@@ -17,6 +19,11 @@ const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
 const BUFFER_TOO_SMALL: u64 = 0xC000_0023;
 const INVALID_DEVICE_REQUEST: u64 = 0xC000_0010;
 const OBJECT_NAME_COLLISION: u64 = 0xC000_0035;
+const UNSUCCESSFUL: u64 = 0xC000_0001;
+const NO_SUCH_DEVICE: u64 = 0xC000_000E;
+const INVALID_DEVICE_STATE: u64 = 0xC000_0184;
+/// A value that stands for the WDFDEVICE_INIT.
+pub const INIT: u64 = 0x2000;
 /// WdfFileObjectCanBeOptional of WDF_FILEOBJECT_CLASS (wdfdevice.h).
 const FILE_CAN_BE_OPTIONAL: u32 = 0x8000_0000;
 
@@ -110,13 +117,18 @@ pub struct Framework {
     waiting: VecDeque<u64>,
     /// The request that the driver has: the queue gives it one at a time.
     presented: Option<u64>,
-    /// The thread that has completed the previous request, and presents the next.
+    /// The thread that has completed the previous request, and presents the next; or the one whose
+    /// request has arrived since.
     presenter: Option<(u32, u32)>,
+    arrived_meanwhile: bool,
     /// The PnP and power callbacks that were called, in order: each by its offset in
     /// WDF_PNPPOWER_EVENT_CALLBACKS, with its arguments after the device.
     pub called: Vec<(u64, Vec<u64>)>,
     /// Requests that were presented by a thread of another process than their own.
     pub presented_elsewhere: u64,
+    /// Those of them that neither the thread that completed the one before presented, but one whose
+    /// request arrived meanwhile.
+    pub presented_by_a_third: u64,
     /// Buffers that the driver has retrieved although their client can write them at the same time.
     pub shared_buffers: u64,
     /// Whether a client can find the device by its interface: from D0Entry to ReleaseHardware.
@@ -127,6 +139,12 @@ pub struct Framework {
     pub device: Option<u64>,
     /// What the driver has set before the device was created.
     init: Init,
+    /// The driver may set it: from the call of EvtDriverDeviceAdd until the device is created.
+    init_is_open: bool,
+    /// The device has been started: no queue may be created any more.
+    pub started: bool,
+    /// The status of the framework's function that was made to fail last.
+    pub failed_with: Option<u64>,
     /// The device's name, its security, its interface's GUID and its link, as the driver gave them.
     pub told: Vec<Vec<u8>>,
     /// Whether the loader has bound the driver.
@@ -184,16 +202,16 @@ framework! {
     71 "WdfDeviceInitSetFileObjectConfig" DISPATCH set_file_config;
     66 "WdfDeviceInitSetDeviceType" DISPATCH |_| done();
     70 "WdfDeviceInitSetCharacteristics" DISPATCH set_characteristics;
-    67 "WdfDeviceInitAssignName" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.named = true; told_text(m) };
-    68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.secured = true; told_text(m) };
+    67 "WdfDeviceInitAssignName" PASSIVE |m| { init(m)?.named = true; told_text(m) };
+    68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { init(m)?.secured = true; told_text(m) };
     75 "WdfDeviceCreate" PASSIVE device_create;
     312 "WdfWaitLockCreate" DISPATCH wait_lock_create;
     313 "WdfWaitLockAcquire" PASSIVE wait_lock_acquire;
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
     76 "WdfDeviceSetStaticStopRemove" DISPATCH set_static_stop_remove;
-    77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
-    80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { m.framework.linked = true; told_text(m) };
+    77 "WdfDeviceCreateDeviceInterface" PASSIVE told_interface;
+    80 "WdfDeviceCreateSymbolicLink" PASSIVE told_link;
     269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, Side::Input);
     270 "WdfRequestRetrieveOutputBuffer" DISPATCH |m| retrieve(m, Side::Output);
     285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
@@ -257,7 +275,7 @@ impl Framework {
 
     /// EvtDriverDeviceAdd is about to be called, with a new WDFDEVICE_INIT.
     pub fn begin_init(&mut self) {
-        self.init = Init::default();
+        (self.init, self.init_is_open) = (Init::default(), true);
     }
 
     /// Cancels the waiting requests of a file: the framework does so when EvtFileCleanup has
@@ -324,6 +342,7 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
         return Ok(());
     }
     let presenter = machine.framework.presenter.take();
+    let third = std::mem::take(&mut machine.framework.arrived_meanwhile);
     let Some(handle) = machine.framework.waiting.pop_front() else {
         return Ok(());
     };
@@ -333,7 +352,9 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let (callback, queue) = machine.framework.device_control;
     let arguments = [queue, handle, output, input, code.into()];
     let who = presenter.unwrap_or((process, process + 4));
-    machine.framework.presented_elsewhere += u64::from(who.0 != process);
+    let elsewhere = who.0 != process;
+    machine.framework.presented_elsewhere += u64::from(elsewhere);
+    machine.framework.presented_by_a_third += u64::from(elsewhere && third);
     machine.spawn_request(code, callback, &arguments, who)
 }
 
@@ -383,9 +404,16 @@ pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Vio
     Ok(handle)
 }
 
-/// A request enters the queue; its handle, too, is memory that no one may access.
+/// A request enters the queue; its handle, too, is memory that no one may access. If it arrives
+/// after the previous one was completed, and before that one's callback has returned, its thread
+/// presents the one that has waited longest (kmdf-observed: FxIoQueue::DispatchEvents).
 pub fn enqueue(machine: &mut Machine, request: Request) -> Result<u64, Violation> {
     let handle = machine.engine.allocate(0, 0)?;
+    let framework = &mut machine.framework;
+    if framework.presenter.is_some() && !framework.waiting.is_empty() {
+        framework.presenter = Some((request.process, request.process + 4));
+        framework.arrived_meanwhile = true;
+    }
     machine.framework.requests.insert(handle, request);
     machine.framework.waiting.push_back(handle);
     Ok(handle)
@@ -395,14 +423,36 @@ fn done() -> Result<Outcome, Violation> {
     Ok(Outcome::Return(0))
 }
 
-fn no_memory() -> Result<Outcome, Violation> {
-    Ok(Outcome::Return(INSUFFICIENT_RESOURCES))
+fn refused(status: u64) -> Result<Outcome, Violation> {
+    Ok(Outcome::Return(status))
+}
+
+/// If this call is made to fail: the status, which is one of those that the framework has for it
+/// besides that of too little memory. A function that calls this in several places fails in its
+/// middle too.
+fn failure(m: &mut Machine, others: &[u64]) -> Option<u64> {
+    if !m.kernel.fails() {
+        return None;
+    }
+    let chosen = others.get(m.rng.usize(0..=others.len()));
+    let status = chosen.copied().unwrap_or(INSUFFICIENT_RESOURCES);
+    m.framework.failed_with = Some(status);
+    Some(status)
+}
+
+/// The WDFDEVICE_INIT of a call. It is the framework's again once the device is created.
+fn init(m: &mut Machine) -> Result<&mut Init, Violation> {
+    if m.engine.argument(1) != INIT || !m.framework.init_is_open {
+        let what = "a WDFDEVICE_INIT is used that is not, or no longer, the driver's";
+        return Err(Violation::new(Rule::Object, what));
+    }
+    Ok(&mut m.framework.init)
 }
 
 /// WdfVersionBind(DriverObject, RegistryPath, BindInfo, Globals).
 fn version_bind(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.kernel.fails() {
-        return no_memory();
+    if let Some(status) = failure(m, &[]) {
+        return refused(status);
     }
     let (info, globals) = (m.engine.argument(2), m.engine.argument(3));
     let (size, count) = (m.engine.read_u32(info), m.engine.read_u32(info + 0x1C));
@@ -423,10 +473,13 @@ fn version_bind(m: &mut Machine) -> Result<Outcome, Violation> {
 
 /// (DriverObject, RegistryPath, Attributes, Config, out Driver).
 fn driver_create(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.kernel.fails() {
-        return no_memory();
+    if let Some(status) = failure(m, &[]) {
+        return refused(status);
     }
     let config = m.engine.argument(4);
+    if let Err(status) = structures::sized(m, config, "_WDF_DRIVER_CONFIG") {
+        return refused(status);
+    }
     m.framework.device_add = m.engine.read_u64(config + 8);
     let driver = create(m, Kind::Driver, 0)?;
     // DisplaceDriverUnload: the entry wraps the framework's own unload.
@@ -441,6 +494,9 @@ fn driver_create(m: &mut Machine) -> Result<Outcome, Violation> {
 
 /// (Device or DeviceInit, UNICODE_STRING).
 fn told_text(m: &mut Machine) -> Result<Outcome, Violation> {
+    if let Some(status) = failure(m, &[]) {
+        return refused(status);
+    }
     let text = m.engine.argument(2);
     let length = m.engine.read_u32(text) & 0xFFFF;
     let buffer = m.engine.read_u64(text + 8);
@@ -449,8 +505,23 @@ fn told_text(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
+/// (Device, UNICODE_STRING). The link may be there already, another's.
+fn told_link(m: &mut Machine) -> Result<Outcome, Violation> {
+    if let Some(status) = failure(m, &[OBJECT_NAME_COLLISION]) {
+        return refused(status);
+    }
+    m.framework.linked = true;
+    let told = told_text(m)?;
+    // It fails in its middle, and has removed the link again.
+    m.framework.linked = matches!(told, Outcome::Return(0));
+    Ok(told)
+}
+
 /// (Device, GUID, ReferenceString).
 fn told_interface(m: &mut Machine) -> Result<Outcome, Violation> {
+    if let Some(status) = failure(m, &[NO_SUCH_DEVICE]) {
+        return refused(status);
+    }
     let bytes = m.engine.bytes(m.engine.argument(2), 16);
     m.framework.told.push(bytes);
     done()
@@ -459,11 +530,12 @@ fn told_interface(m: &mut Machine) -> Result<Outcome, Violation> {
 /// (DeviceInit, Callbacks).
 fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
     let callbacks = m.engine.argument(2);
+    structures::must_be_sized(m, callbacks, "_WDF_PNPPOWER_EVENT_CALLBACKS")?;
     let size = u64::from(m.engine.read_u32(callbacks));
     for offset in (8..size).step_by(8) {
         let callback = m.engine.read_u64(callbacks + offset);
         if callback != 0 {
-            m.framework.init.power.insert(offset, callback);
+            init(m)?.power.insert(offset, callback);
         }
     }
     done()
@@ -472,24 +544,32 @@ fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
 /// (DeviceInit, Config, Attributes).
 fn set_file_config(m: &mut Machine) -> Result<Outcome, Violation> {
     let config = m.engine.argument(2);
-    m.framework.init.file_close = m.engine.read_u64(config + 16);
-    m.framework.init.file_cleanup = m.engine.read_u64(config + 24);
-    m.framework.init.file_optional = m.engine.read_u32(config + 36) & FILE_CAN_BE_OPTIONAL != 0;
+    structures::must_be_sized(m, config, "_WDF_FILEOBJECT_CONFIG")?;
+    let (close, cleanup) = (m.engine.read_u64(config + 16), m.engine.read_u64(config + 24));
+    let optional = m.engine.read_u32(config + 36) & FILE_CAN_BE_OPTIONAL != 0;
+    let init = init(m)?;
+    (init.file_close, init.file_cleanup, init.file_optional) = (close, cleanup, optional);
     done()
 }
 
 /// (DeviceInit, Characteristics, OrInValues).
 fn set_characteristics(m: &mut Machine) -> Result<Outcome, Violation> {
     const SECURE_OPEN: u64 = 0x100;
-    m.framework.init.secure_open |= m.engine.argument(2) & SECURE_OPEN != 0;
+    let secure = m.engine.argument(2) & SECURE_OPEN != 0;
+    init(m)?.secure_open |= secure;
     done()
 }
 
 /// (in out DeviceInit, Attributes, out Device). A name that another device already has is refused
 /// (WdfDeviceInitAssignName's page).
 fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.kernel.fails() {
-        return no_memory();
+    if let Some(status) = failure(m, &[]) {
+        return refused(status);
+    }
+    let holder = m.engine.argument(1);
+    if m.engine.read_u64(holder) != INIT || !m.framework.init_is_open {
+        let what = "a device is created from what is no WDFDEVICE_INIT of the driver's";
+        return Err(Violation::new(Rule::Object, what));
     }
     let init = m.framework.init.clone();
     if !(init.named && init.secured && init.secure_open) {
@@ -500,27 +580,44 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
         return Ok(Outcome::Return(OBJECT_NAME_COLLISION));
     }
     let (attributes, out) = (m.engine.argument(2), m.engine.argument(3));
+    if let Err(status) = structures::attributes(m, attributes, &Kind::Device) {
+        return refused(status);
+    }
     let device = create(m, Kind::Device, 0)?;
+    // IoCreateDeviceSecure, and the attachment to the device below; the attributes, with the cleanup
+    // callback, are attached after that (fxdevicekm.cpp, fxdeviceapi.cpp).
+    if let Some(status) = failure(m, &[NO_SUCH_DEVICE]) {
+        delete(m, device)?;
+        return refused(status);
+    }
     let cleanup = m.engine.read_u64(attributes + 8);
+    m.engine.write_u64(holder, 0);
     if let Some(object) = m.framework.objects.get_mut(&device) {
         object.cleanup = cleanup;
     }
     let framework = &mut m.framework;
     framework.callbacks = init;
-    framework.device = Some(device);
+    (framework.device, framework.init_is_open, framework.started) = (Some(device), false, false);
     m.engine.write_u64(out, device);
     done()
 }
 
 /// (Attributes, out Lock).
 fn wait_lock_create(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.kernel.fails() {
-        return no_memory();
+    if let Some(status) = failure(m, &[]) {
+        return refused(status);
     }
     let (attributes, out) = (m.engine.argument(1), m.engine.argument(2));
+    if let Err(status) = structures::attributes(m, attributes, &Kind::WaitLock(None)) {
+        return refused(status);
+    }
     let parent = m.engine.read_u64(attributes + 32);
     m.framework.object(parent)?;
     let lock = create(m, Kind::WaitLock(None), parent)?;
+    if let Some(status) = failure(m, &[]) {
+        delete(m, lock)?;
+        return refused(status);
+    }
     m.engine.write_u64(out, lock);
     done()
 }
@@ -578,13 +675,30 @@ fn wait_lock_release(m: &mut Machine) -> Result<Outcome, Violation> {
 
 /// (Device, Config, Attributes, out Queue).
 fn queue_create(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.kernel.fails() {
-        return no_memory();
+    if let Some(status) = failure(m, &[]) {
+        return refused(status);
     }
     let (device, config) = (m.engine.argument(1), m.engine.argument(2));
+    let (attributes, out) = (m.engine.argument(3), m.engine.argument(4));
     m.framework.object(device)?;
+    let checked = structures::queue(m, config, out == 0)?;
+    if let Err(status) = checked.and_then(|()| structures::attributes(m, attributes, &Kind::Queue))
+    {
+        return refused(status);
+    }
+    if m.framework.started {
+        return refused(INVALID_DEVICE_STATE);
+    }
+    if m.framework.objects.contains_key(&m.framework.device_control.1) {
+        // The second default queue.
+        return refused(UNSUCCESSFUL);
+    }
     let callback = m.engine.read_u64(config + 40);
     let queue = create(m, Kind::Queue, device)?;
+    if let Some(status) = failure(m, &[]) {
+        delete(m, queue)?;
+        return refused(status);
+    }
     m.framework.device_control = (callback, queue);
     done()
 }

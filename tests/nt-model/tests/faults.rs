@@ -55,6 +55,9 @@ fn start_fails_at_every_call_and_leaves_nothing() {
             let which = which.expect("a call failed");
             let error = status.cast_signed() < 0;
             assert_eq!(error, which != TOLERATED, "{name} {nth}: {which} failed, and {status:#x}");
+            if let Some(failed) = device.machine.framework.failed_with.take() {
+                assert_eq!(u64::from(status), failed, "{name} {nth}: {which} is handed on");
+            }
             failed.push(which);
         }
         let calls = [

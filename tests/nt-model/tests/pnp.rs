@@ -5,6 +5,7 @@ use halprof_tests::backend::unbroken;
 use halprof_tests::requests::{configure, spec};
 use halprof_tests::wire::{AMPLE, about, plain};
 use nt_model::Device;
+use nt_model::device::pnp::DEVICE_POWER_FAILURE;
 use nt_model::device::{File, Submitted};
 use nt_model::kmdf::power::{D0_ENTRY, D0_EXIT, PREPARE, RELEASE, SURPRISE};
 use nt_model::traffic::every_session_is_free;
@@ -318,9 +319,54 @@ fn d0_entry_fails() {
     let Some(mut device) = loaded(1) else { return };
     assert_eq!(unbroken(device.add()), 0);
     device.d0_entry_answers = Some(UNSUCCESSFUL);
-    assert_eq!(unbroken(device.start_device()), UNSUCCESSFUL);
+    assert_eq!(unbroken(device.start_device()), DEVICE_POWER_FAILURE);
     let orders = [prepared(), started(), released()];
     assert_eq!(device.machine.framework.called, orders);
+    let mut client = Client::on(device);
+    assert_eq!(greets(&mut client), NtStatus::DEVICE_NOT_READY);
+    client.end();
+}
+
+/// D0Entry is not called then; ReleaseHardware is, within the start.
+#[test]
+fn the_bus_fails_to_power_it_up() {
+    let Some(mut device) = loaded(1) else { return };
+    assert_eq!(unbroken(device.add()), 0);
+    device.power_up_fails = true;
+    assert_eq!(unbroken(device.start_device()), DEVICE_POWER_FAILURE);
+    assert_eq!(device.machine.framework.called, [prepared(), released()]);
+    assert_eq!(unbroken(device.start_device()), 0);
+    let mut client = Client::on(device);
+    running(&mut client);
+    client.end();
+}
+
+/// The session that slept still holds its counters, and nothing of it is left.
+#[test]
+fn the_bus_fails_to_power_it_up_after_sleep() {
+    each_seed(|mut client| {
+        running(&mut client);
+        unbroken(client.model.sleep());
+        client.model.power_up_fails = true;
+        unbroken(client.model.wake());
+        let orders = [(D0_EXIT, vec![D3]), released(), (SURPRISE, vec![])];
+        assert_eq!(client.model.machine.framework.called, orders);
+        assert!(client.model.machine.kernel.counters.is_none());
+        assert_eq!(greets(&mut client), NtStatus::DEVICE_NOT_READY);
+        client.end();
+    });
+}
+
+/// It was in D0 when its start failed.
+#[test]
+fn the_interface_cannot_be_enabled() {
+    let Some(mut device) = loaded(1) else { return };
+    assert_eq!(unbroken(device.add()), 0);
+    device.interface_fails = Some(UNSUCCESSFUL);
+    assert_eq!(unbroken(device.start_device()), UNSUCCESSFUL);
+    let orders = [prepared(), started(), stopped(), released()];
+    assert_eq!(device.machine.framework.called, orders);
+    assert!(!device.machine.framework.interface_enabled);
     let mut client = Client::on(device);
     assert_eq!(greets(&mut client), NtStatus::DEVICE_NOT_READY);
     client.end();
@@ -419,6 +465,43 @@ fn a_request_that_waited() {
         assert_eq!(client.model.machine.framework.presented_elsewhere, 1);
         assert_eq!(client.machine().active_process, 8192);
         unbroken(client.model.close(&other));
+        client.end();
+    });
+}
+
+/// A request arrives when the one before is completed, and its callback has not returned: its thread
+/// presents the one that waits, in a process that has nothing to do with either.
+#[test]
+fn a_request_that_a_third_process_presents() {
+    each_seed(|mut client| {
+        let (one, other) = (client.handle.clone(), client.other(8192));
+        let third = client.other(12_288);
+        let theirs = client.open_by(&other);
+        let input = configure(theirs, session::SAMPLE, &SOURCES.map(spec));
+        let reply = client.send_by(&other, session::CONFIGURE, &input, AMPLE);
+        assert_eq!(reply.refusal(), None);
+        let queue = |client: &mut Client, file: &File, code, input: &[u8]| {
+            let submitted = unbroken(client.model.submit(file, code, input, 4096));
+            let Submitted::Queued(request) = submitted else {
+                panic!("{submitted:?}");
+            };
+            request
+        };
+        let first = queue(&mut client, &one, machine::HELLO, &plain(0));
+        let second = queue(&mut client, &other, session::START, &about(theirs));
+        while !client.model.machine.framework.is_completed(first) {
+            assert!(unbroken(client.model.machine.go_on()));
+        }
+        let last = queue(&mut client, &third, machine::HELLO, &plain(0));
+        unbroken(client.model.machine.settle());
+        for request in [first, second, last] {
+            let (status, _) = unbroken(client.model.finish_request(request));
+            assert_eq!(status, NtStatus::SUCCESS);
+        }
+        assert_eq!(client.model.machine.framework.presented_by_a_third, 1);
+        assert_eq!(client.machine().active_process, 8192);
+        unbroken(client.model.close(&other));
+        unbroken(client.model.close(&third));
         client.end();
     });
 }

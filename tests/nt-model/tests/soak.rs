@@ -21,7 +21,7 @@ fn machines_live() {
     assert!(totals.contended > 100 && totals.faults > 100, "{totals:?}");
     assert!(totals.samples > 1000 && totals.cancelled > 100, "{totals:?}");
     let features = [totals.branches, totals.by_thread, totals.allowed];
-    assert!(features.iter().all(|&often| often > 20), "{totals:?}");
+    assert!(features.iter().all(|&often| often > 10), "{totals:?}");
 }
 
 #[test]

@@ -20,9 +20,11 @@ const ADD_START: u32 = 0;
 const ADD_COMPLETE: u32 = 1;
 /// The size of a DRIVER_OBJECT (wdm.h, x64).
 const DRIVER_OBJECT: usize = 0x150;
-/// Values that stand for a WDFDRIVER and a WDFDEVICE_INIT.
+/// A value that stands for a WDFDRIVER.
 const DRIVER: u64 = 0x1000;
-const INIT: u64 = 0x2000;
+/// The START IRP's status, whatever D0Entry's own is (PnpEventHardwareAvailablePowerPolicyFailed of
+/// KMDF's published source).
+pub const DEVICE_POWER_FAILURE: u32 = 0xC000_009E;
 
 /// The state that the driver has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,24 +98,37 @@ impl Device {
     fn call_device_add(&mut self) -> Result<u32, Violation> {
         let add = self.machine.framework.device_add;
         self.machine.framework.begin_init();
-        let arguments = [DRIVER, INIT];
+        let arguments = [DRIVER, kmdf::INIT];
         let status = self.machine.call("EvtDriverDeviceAdd", add, &arguments)?;
         Ok(status as u32)
     }
 
     /// Starts the device, for the first time or after [`Self::stop`]. If PrepareHardware or D0Entry
-    /// fails, ReleaseHardware is called at once, and D0Exit is not (their pages).
+    /// fails, or the bus cannot power the device up, ReleaseHardware is called at once, and D0Exit is
+    /// not (their pages). If its interface cannot be enabled, it leaves D0 again
+    /// (PnpEventEnableInterfaces).
     pub fn start_device(&mut self) -> Result<u32, Violation> {
-        let mut status = self.power(power::PREPARE, &[0, 0])?;
-        if !failed(status) {
-            status = self.enter_d0(D3_FINAL)?;
-        }
+        self.machine.framework.started = true;
+        let status = self.power(power::PREPARE, &[0, 0])?;
         if failed(status) {
             self.release_hardware()?;
             return Ok(status as u32);
         }
+        if self.bus_fails() || failed(self.enter_d0(D3_FINAL)?) {
+            self.release_hardware()?;
+            return Ok(DEVICE_POWER_FAILURE);
+        }
+        if let Some(status) = self.interface_fails.take() {
+            self.stop()?;
+            return Ok(status);
+        }
         self.machine.framework.interface_enabled = true;
-        Ok(status as u32)
+        Ok(0)
+    }
+
+    /// Whether the bus fails to power the device up this time.
+    fn bus_fails(&mut self) -> bool {
+        std::mem::take(&mut self.power_up_fails)
     }
 
     fn enter_d0(&mut self, from: u64) -> Result<u64, Violation> {
@@ -160,8 +175,11 @@ impl Device {
 
     /// The system shuts down: the device leaves D0 for good, its hardware is not released, and open
     /// handles stay open.
+    ///
+    /// Windows sends no REMOVE after that: the framework would wait for ever.
     pub fn shut_down(&mut self) -> Result<(), Violation> {
         self.leave_d0(D3_FINAL)?;
+        self.is_off = true;
         self.check_registers()
     }
 
@@ -215,9 +233,10 @@ impl Device {
 
     /// The system wakes, and the device with it. Clients run as soon as the system is awake, which
     /// is before this: a request between [`Self::sleep`] and this call comes from such a client. If
-    /// D0Entry fails, the hardware is released, and then the device is removed by surprise.
+    /// D0Entry fails, or the bus cannot power the device up and D0Entry is not called, the hardware is
+    /// released, and then the device is removed by surprise.
     pub fn wake(&mut self) -> Result<(), Violation> {
-        if failed(self.enter_d0(D3)?) {
+        if self.bus_fails() || failed(self.enter_d0(D3)?) {
             self.release_hardware()?;
             self.power(power::SURPRISE, &[])?;
         }
@@ -280,6 +299,10 @@ impl Device {
 
     /// Removes the device. The driver stays in memory, and may be given a new one.
     pub fn remove_device(&mut self) -> Result<(), Violation> {
+        if self.is_off {
+            let what = "a device is removed after the system has shut down";
+            return Err(Violation::new(Rule::Unmodelled, what));
+        }
         self.release()?;
         if self.stage >= Stage::Added {
             self.delete_device()?;
