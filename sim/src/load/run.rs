@@ -356,7 +356,8 @@ fn working(cpus: &[Cpu], workload: &Workload) -> Vec<u8> {
     let mut working: BTreeMap<u32, u8> = BTreeMap::new();
     for (index, core) in cores.iter().enumerate() {
         if let Some(core) = core.filter(|_| workload.runs_on(index as u32)) {
-            *working.entry(core).or_default() += 1;
+            let threads = working.entry(core).or_default();
+            *threads = threads.saturating_add(1);
         }
     }
     let of_core = |core: &Option<u32>| core.and_then(|core| working.get(&core).copied());
@@ -369,3 +370,6 @@ fn sibling(cpus: &[Cpu], index: usize) -> Option<usize> {
     let shares = |other: &usize| *other != index && own.shares_unit_with(&cpus[*other].processor);
     (0..cpus.len()).find(shares)
 }
+
+#[cfg(test)]
+mod tests;
