@@ -56,17 +56,18 @@ impl Periods {
     }
 
     /// A period from `mean - mean / 16` to `mean + mean / 16`. It is the sum of two that are equally
-    /// likely: their sum leaves less correlation between samples of a loop than one of the whole band,
-    /// if a round of it is shorter than the band.
+    /// likely, one three times as wide as the other. In a loop whose round is between a half and all of
+    /// the band, that leaves less correlation between samples than one of the whole band or two of the
+    /// same width: 0.06, 0.18 and 0.22 where ten rounds are the mean.
     #[inline]
     fn draw(&mut self, mean: u64) -> u64 {
         // W. H. Press and others, Numerical Recipes in C, 2nd edition, 7.1, "An Even Quicker
         // Generator".
         self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let each_way = mean / 16;
-        let sum = u64::from(self.random >> 16) + u64::from(self.random & 0xFFFF);
-        // Wrapping, so that no check can panic: a mean has 31 bits, so that the product has 44.
-        let drawn = sum.wrapping_mul(each_way) >> 16;
+        let sum = 3 * u64::from(self.random >> 16) + u64::from(self.random & 0xFFFF);
+        // Wrapping, so that no check can panic: a mean has 31 bits, so that the product has 45.
+        let drawn = sum.wrapping_mul(each_way) >> 17;
         mean.wrapping_sub(each_way).wrapping_add(drawn)
     }
 }

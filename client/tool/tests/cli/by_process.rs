@@ -105,11 +105,12 @@ fn in_turns(seeded: bool) -> [Misses; 2] {
     [sums, parts]
 }
 
-/// A 95 % bound is about three median errors, if errors are normally distributed. With rates that
+/// A 95 % bound is 2.9 median errors, if errors are normally distributed; that median, of 200, is known
+/// to a twelfth. With rates that
 /// vary, workloads differ in how large their errors are, and the medians are of different ones.
 #[test]
 fn bounds_hold_where_sources_take_turns() {
-    for (seeded, width) in [(false, 3.0), (true, 4.5)] {
+    for (seeded, width) in [(false, 3.4), (true, 4.5)] {
         let [sums, parts] = in_turns(seeded);
         assert!(sums.held() >= 285, "{seeded}: {} of 300", sums.held());
         assert!(parts.held() >= 185, "{seeded}: {} of 200", parts.held());
