@@ -22,6 +22,7 @@ mod recorder;
 mod reports;
 mod schemas;
 mod screens;
+mod shares;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod simulate;
 mod streams;

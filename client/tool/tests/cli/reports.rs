@@ -113,3 +113,20 @@ fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {
         assert!(shown.contains(part), "{shown}");
     }
 }
+
+/// Real programs have phases and loops, and the timer's period is exact.
+#[test]
+fn samples_of_real_programs_are_not_in_step() {
+    for name in ["net.4.5.2.x64.etl", "net.4.5.x86.etl"] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files");
+        let trace = Path::new(folder).join(name);
+        if !trace.exists() {
+            eprintln!("skipped: no {}", trace.display());
+            continue;
+        }
+        let report = json(&format!("report {} --by process --rows 1", trace.display()));
+        assert!(report["samples"].as_u64() > Some(10_000), "{name}");
+        let warnings = report["warnings"].to_string();
+        assert!(!warnings.contains("in-step"), "{name}: {warnings}");
+    }
+}
