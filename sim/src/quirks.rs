@@ -143,6 +143,15 @@ behaviours! {
         "general counters of INST_RETIRED.ALL lose the six low bits of what is written to them if it \
          is less than 4,096 events before the overflow"
         "errata BDM11 and BDM55; Linux, arch/x86/events/intel/core.c, bdw_limit_period";
+    ThreadLeak "thread-leak"
+        "what a general counter counts of memory events (D0h to D3h) is added also to the counter of \
+         the same number of the core's other thread, if that counts anything"
+        "errata BJ122, BV98 and HSD29; Linux, arch/x86/events/intel/core.c, \
+         intel_start_scheduling";
+    Zen3Overcount "zen3-overcount"
+        "events of retirement count one more every 128"
+        "AMD revision guide for family 19h models 00h to 0Fh, erratum 1292: by how many it does not \
+         say";
 }
 
 /// A preset closer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
@@ -154,6 +163,8 @@ pub const LOST_EACH: u64 = 7;
 pub const BRANCHES_CHANGED_EACH: u64 = 4;
 /// Events that a stopped counter still counts with [`Behaviour::LateStop`].
 pub const LATE_STOP: u64 = 4;
+/// With [`Behaviour::Zen3Overcount`] so many events of retirement are counted as one more.
+pub const OVERCOUNT_EACH: u64 = 128;
 /// The bits of [`Behaviour::ForeignStatus`]: metrics overflow, ToPA, frozen LBR, the debug store's
 /// buffer, and one that is reserved everywhere.
 pub(crate) const FOREIGN_STATUS: u64 = 1 << 48 | 1 << 55 | 1 << 58 | 1 << 62 | 1 << 30;

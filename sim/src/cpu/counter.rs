@@ -202,6 +202,11 @@ impl Counter {
         self.value.add(self.input.take(now))
     }
 
+    /// Adds what is not of its input; returns how often the value wrapped.
+    pub(crate) fn add(&mut self, events: u64) -> u64 {
+        self.value.add(events)
+    }
+
     /// The amount of its feed at which the value next wraps.
     pub(crate) fn amount_at_wrap(&self) -> u64 {
         self.input.amount_after(self.value.until_wrap())

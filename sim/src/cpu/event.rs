@@ -241,6 +241,8 @@ pub enum Compare {
     /// No comparison, of an event that comes [`LARGE_BURST`] times in a cycle: no more of them than
     /// this in each.
     AtMost(u64),
+    /// Each event, and one more for so many of them.
+    OneMoreEvery(u64),
 }
 
 impl Compare {
@@ -266,6 +268,7 @@ impl Feed {
             Compare::Off => happened,
             Compare::Edge(_) if self.event.is_clock() => 0,
             Compare::Every(n) => happened / n.max(1),
+            Compare::OneMoreEvery(n) => happened + happened / n.max(1),
             Compare::AtMost(n) => happened / LARGE_BURST * n + (happened % LARGE_BURST).min(n),
             Compare::AtLeast(n) | Compare::Edge(n) => self.busy_cycles(happened, n),
             Compare::Below(n) => {
@@ -285,6 +288,7 @@ impl Feed {
                 let (cycles, rest) = ((amount - 1) / n.max(1), (amount - 1) % n.max(1) + 1);
                 return cycles.checked_mul(LARGE_BURST)?.checked_add(rest);
             }
+            Compare::OneMoreEvery(n) => return Some(amount - amount / n.max(1).saturating_add(1)),
             Compare::Below(_) => return None,
             Compare::Edge(_) if self.event.is_clock() => return None,
             Compare::AtLeast(n) | Compare::Edge(n) => n.max(1),

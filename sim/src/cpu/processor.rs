@@ -266,6 +266,18 @@ impl Processor {
         }
     }
 
+    /// What its counters have counted leaks into those of the core's other thread, if it has
+    /// [`Behaviour::ThreadLeak`].
+    pub fn leak_into(&mut self, other: &mut Self) {
+        let leaked = self.on_unit(|unit| unit.take_leaked()).unwrap_or_default();
+        let (thread, counted) = (other.thread, other.counted());
+        if let Some(mut package) = other.package().filter(|_| !leaked.is_empty()) {
+            let requests = package.unit.leak(thread, &leaked, &counted);
+            package.requests |= requests;
+        }
+        other.take_requests_of(None);
+    }
+
     /// Whether taken branches are being recorded.
     pub fn records_branches(&self) -> bool {
         self.on_unit(|unit| unit.recording().is_some_and(|one| one.is_on())).unwrap_or(false)

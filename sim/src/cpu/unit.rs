@@ -85,6 +85,17 @@ pub(crate) trait Unit: Send {
     fn stop_late(&mut self) {
         self.each_counter(&mut |_, inputs| inputs.iter_mut().for_each(Input::stop_late));
     }
+    /// What has leaked out of each general counter since the last call: [`Behaviour::ThreadLeak`].
+    ///
+    /// [`Behaviour::ThreadLeak`]: crate::quirks::Behaviour::ThreadLeak
+    fn take_leaked(&mut self) -> Vec<u64> {
+        Vec::new()
+    }
+    /// This has leaked from another thread's counters into those of the same numbers; returns as
+    /// [`Self::count`] does.
+    fn leak(&mut self, _thread: usize, _events: &[u64], _now: &Counts) -> u8 {
+        0
+    }
     /// Power-on reset.
     fn reset(&mut self);
 }

@@ -5,6 +5,7 @@ use crate::cpu::Cpu;
 use crate::cpu::event::{Counts, Event};
 use crate::cpu::processor::Processor;
 use crate::load::workload::{PROGRAMS_MAX, ShortChange, Workload};
+use crate::quirks::Behaviour;
 use crate::service_host::INTERRUPT_COST;
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
@@ -78,6 +79,8 @@ struct Runner {
     sibling: Option<usize>,
     /// The other threads of its core that run the workload.
     others: u8,
+    /// The thread of its core into whose counters its own leak.
+    leaks_into: Option<usize>,
     /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
     /// The workload time of the last timer tick, or of the beginning.
@@ -101,6 +104,7 @@ impl Run {
             works: workload.runs_on(index as u32),
             sibling: sibling(cpus, index),
             others: working[index].saturating_sub(u8::from(workload.runs_on(index as u32))),
+            leaks_into: leaks_into(cpus, index),
             overhead: 0,
             ticked: 0,
             interrupt: None,
@@ -233,6 +237,12 @@ impl Run {
         }
         if let Some(sibling) = self.runners[index].sibling {
             self.interrupt(answering, sibling, None);
+        }
+        if let Some(other) = self.runners[index].leaks_into {
+            if let Ok([own, other]) = answering.cpus().get_disjoint_mut([index, other]) {
+                own.processor.leak_into(&mut other.processor);
+            }
+            self.interrupt(answering, other, None);
         }
     }
 
@@ -369,6 +379,13 @@ fn sibling(cpus: &[Cpu], index: usize) -> Option<usize> {
     let own = &cpus[index].processor;
     let shares = |other: &usize| *other != index && own.shares_unit_with(&cpus[*other].processor);
     (0..cpus.len()).find(shares)
+}
+
+/// The other thread of its core, if a processor has [`Behaviour::ThreadLeak`].
+fn leaks_into(cpus: &[Cpu], index: usize) -> Option<usize> {
+    let own = &cpus[index].processor;
+    let core = own.core().filter(|_| own.quirks().has(Behaviour::ThreadLeak))?;
+    (0..cpus.len()).find(|&other| other != index && cpus[other].processor.core() == Some(core))
 }
 
 #[cfg(test)]

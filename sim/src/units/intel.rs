@@ -376,6 +376,16 @@ impl Architectural {
         self.reconnect(now);
     }
 
+    /// The counters with these status bits have overflowed; the threads that get an interrupt.
+    fn overflow(&mut self, overflowed: u64, now: &Counts, thread: usize) -> u8 {
+        self.status |= overflowed;
+        let pmi = (0..64).any(|bit| overflowed >> bit & 1 == 1 && self.interrupts(bit));
+        if pmi {
+            self.freeze(now);
+        }
+        u8::from(pmi) << thread
+    }
+
     /// Whether the overflow of the counter with this status bit requests an interrupt.
     fn interrupts(&self, bit: usize) -> bool {
         match bit.checked_sub(32) {
@@ -419,17 +429,31 @@ impl Unit for Architectural {
     }
 
     fn count(&mut self, thread: usize, now: &Counts) -> u8 {
-        let general = self.general.iter_mut().enumerate();
-        let overflowed = general
-            .chain((32..).zip(&mut self.fixed))
-            .filter_map(|(bit, counter)| (counter.advance(now) > 0).then_some(bit))
-            .fold(0, |bits, bit| bits | 1_u64 << bit);
-        self.status |= overflowed;
-        let pmi = (0..64).any(|bit| overflowed >> bit & 1 == 1 && self.interrupts(bit));
-        if pmi {
-            self.freeze(now);
+        let mut overflowed = 0;
+        for (i, counter) in self.general.iter_mut().enumerate() {
+            let before = counter.value();
+            overflowed |= u64::from(counter.advance(now) > 0) << i;
+            let added = counter.value().wrapping_sub(before) & counter.mask();
+            self.errata.counted(i, self.selects[i], added);
         }
-        u8::from(pmi) << thread
+        for (bit, counter) in (32..).zip(&mut self.fixed) {
+            overflowed |= u64::from(counter.advance(now) > 0) << bit;
+        }
+        self.overflow(overflowed, now, thread)
+    }
+
+    fn take_leaked(&mut self) -> Vec<u64> {
+        self.errata.take_leaked()
+    }
+
+    fn leak(&mut self, thread: usize, events: &[u64], now: &Counts) -> u8 {
+        let mut overflowed = 0;
+        for (i, &events) in events.iter().enumerate().take(self.general.len()) {
+            if self.general[i].feed().is_some() {
+                overflowed |= u64::from(self.general[i].add(events) > 0) << i;
+            }
+        }
+        self.overflow(overflowed, now, thread)
     }
 
     fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {

@@ -402,6 +402,8 @@ mod tests {
             "tsx-force-abort",
             "nehalem-reset",
             "broadwell-period",
+            "thread-leak",
+            "zen3-overcount",
         ];
         for row in ROWS {
             let here = tried.clone().any(|name| name == row.name);

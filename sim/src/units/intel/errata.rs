@@ -3,6 +3,7 @@
 use crate::cpu::counter::Counter;
 use crate::cpu::event_select::EventSelect;
 use crate::quirks::{Behaviour, Quirks};
+use std::ops::RangeInclusive;
 
 /// The errata of one logical processor.
 #[derive(Clone, Debug)]
@@ -12,6 +13,10 @@ pub(super) struct Errata {
     /// [`Behaviour::BroadwellPeriod`].
     pub(super) loses_low_bits: bool,
     pub(super) reset: Reset,
+    /// [`Behaviour::ThreadLeak`].
+    leaks: bool,
+    /// What has leaked from each general counter and was not taken yet.
+    leaked: Vec<u64>,
 }
 
 /// [`Behaviour::NehalemReset`]: which counters have been reset. Each is a mask of general counters.
@@ -29,12 +34,16 @@ pub(super) struct Reset {
 /// The selects of the reset (intel_pmu_nhm_workaround).
 const SELECTS: [u64; 4] = [0x43_00B5, 0x43_00D2, 0x43_00B1, 0x43_00B1];
 const ALL: u32 = 0xF;
+/// The memory events of [`Behaviour::ThreadLeak`].
+const MEMORY: RangeInclusive<u8> = 0xD0..=0xD3;
 
 impl Errata {
     pub(super) fn new(quirks: Quirks) -> Self {
         Self {
             taken_counter: quirks.has(Behaviour::TsxForceAbort).then_some(3),
             loses_low_bits: quirks.has(Behaviour::BroadwellPeriod),
+            leaks: quirks.has(Behaviour::ThreadLeak),
+            leaked: Vec::new(),
             reset: Reset {
                 needed: quirks.has(Behaviour::NehalemReset),
                 fresh: 0,
@@ -42,6 +51,21 @@ impl Errata {
                 begun: false,
             },
         }
+    }
+}
+
+impl Errata {
+    /// A general counter has counted so many events of a select.
+    pub(super) fn counted(&mut self, counter: usize, select: EventSelect, events: u64) {
+        if self.leaks && MEMORY.contains(&select.event()) {
+            self.leaked.resize(self.leaked.len().max(counter + 1), 0);
+            self.leaked[counter] += events;
+        }
+    }
+
+    /// What has leaked from each general counter since the last call.
+    pub(super) fn take_leaked(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.leaked)
     }
 }
 

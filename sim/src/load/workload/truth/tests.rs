@@ -65,6 +65,7 @@ prop_compose! {
 fn rising() -> BoxedStrategy<Compare> {
     prop_oneof![
         Just(Compare::Off),
+        (1..=5_u64).prop_map(Compare::OneMoreEvery),
         (0..=5_u64).prop_map(Compare::AtLeast),
         (0..=5_u64).prop_map(Compare::Edge),
     ]
