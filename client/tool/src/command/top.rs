@@ -60,7 +60,9 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     }
     let per_cpu = tables.iter().flatten().any(|&key| key == Key::Processor);
     let metrics = Metrics::built_in()?;
-    let errata = EventErrata::default();
+    let together = [event_set.indexes()];
+    let errata = EventErrata::new(&event_set, &together, false, &mut ctx.connection)
+        .map_err(|error| event_set.explain(error))?;
     let mut counts = LiveCounts::new(View {
         errata,
         event_set: &event_set,
@@ -132,8 +134,8 @@ fn print(counts: &LiveCounts<'_>, output: &Output) -> Result<()> {
         return output.print_csv(&[], &counts.rate_rows());
     }
     let mut text = counts.table().text(output.width());
-    for metric in counts.metrics() {
-        text += &output.width().fitted(&format!("\n{metric}"));
+    for line in counts.below() {
+        text += &output.width().fitted(&format!("\n{line}"));
     }
     output.print(&(text + "\n"))
 }

@@ -6,7 +6,8 @@ use crate::select::event_set::EventSet;
 use crate::target::backend::Backend;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::errata::{self, Counted, Erratum};
-use halprof_measure::selection::EventSpec;
+use halprof_measure::selection::{EventSpec, parse_list};
+use halprof_measure::tracing::plan::TraceEvent;
 use halprof_measure::{Connection, Fit, Setup, Source};
 use shared_types::ProfileSource;
 use shared_types::request::machine::Processor;
@@ -72,6 +73,19 @@ pub(crate) fn alone(
     errata.into_iter().collect()
 }
 
+/// Those of a source that Windows' own tracing counts. Which counter it gets is not known: they are
+/// those of the source by itself.
+pub(crate) fn traced(
+    event_set: &EventSet,
+    event: &TraceEvent,
+    connection: &mut Connection<Backend>,
+) -> Vec<Erratum> {
+    let mut items = Vec::new();
+    let parsed = parse_list(&event.name, &mut items);
+    let events = parsed.and_then(|()| event_set.catalog().resolve(&items)).unwrap_or_default();
+    events.iter().flat_map(|event| alone(event_set.catalog(), event, connection)).collect()
+}
+
 /// The errata of events that were planned together, with the CPU type that each is of.
 fn of_planned<'a>(
     catalog: &Catalog,
@@ -116,8 +130,14 @@ fn select(catalog: &Catalog, spec: &Spec) -> Option<u64> {
     (source.flags & Source::HAS_SELECT != 0).then_some(source.select)
 }
 
-/// The text below a table: each erratum once, with the sources that it concerns.
+/// The text below a table: a line for each erratum.
 pub(crate) fn text<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> String {
+    let lines = lines(rows);
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
+}
+
+/// Each erratum once, with the sources that it concerns.
+pub(crate) fn lines<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> Vec<String> {
     let mut all: Vec<(&Erratum, Vec<&str>)> = Vec::new();
     for (source, errata) in rows {
         for erratum in errata {
@@ -130,8 +150,7 @@ pub(crate) fn text<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>)
     }
     let line = |(erratum, sources): &(&Erratum, Vec<&str>)| {
         let (id, note) = (Escaped(&erratum.id), Escaped(&erratum.note));
-        format!("{id} ({}): {note}\n", Escaped(&sources.join(", ")))
+        format!("{id} ({}): {note}", Escaped(&sources.join(", ")))
     };
-    let blank = if all.is_empty() { "" } else { "\n" };
-    blank.to_owned() + &all.iter().map(line).collect::<String>()
+    all.iter().map(line).collect()
 }

@@ -8,13 +8,18 @@ use crate::run::interrupt::interrupted;
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::run::tracing::{Traced, trace};
+use crate::select::errata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::periods::Period;
+use crate::select::sample_size::Advice;
 use crate::select::trace_plan::{Offer, refuse_options};
+use crate::target::backend::Backend;
 use crate::target::context::Context;
 use crate::target::{machine_id, seal_key};
+use halprof_measure::Connection;
 use halprof_measure::tracing::plan::{TraceEvent, sampled_by_default};
 use halprof_measure::tracing::{SampledSource, TIMER, TraceRequest, Tracing};
+use halprof_profile::aggregate::in_step::InStep;
 use halprof_profile::file::{self, Metadata, Recording};
 use std::path::Path;
 
@@ -39,8 +44,9 @@ pub(super) fn run(
     let traced = trace(tracing, &mut runner, &request(&events), &progress);
     progress.finish_and_clear();
     let traced = traced?;
-    let recording = write(&traced, target.path(), &ctx.machine_info, &options.work)?;
-    let result = result(&events, &traced, &recording, options, ctx, runner.scope(&event_set));
+    let periods = periods(&events, &traced, &event_set, &mut ctx.connection);
+    let recording = write(&traced, target.path(), &ctx.machine_info, &periods, &options.work)?;
+    let result = result(periods, &traced, &recording, options, ctx, runner.scope(&event_set));
     output.warn_all(&traced.warnings());
     print(&result, target, output)?;
     Ok(runner.program_status())
@@ -85,16 +91,36 @@ fn request(events: &[TraceEvent]) -> TraceRequest {
     }
 }
 
+/// The periods that Windows sampled with.
+fn periods(
+    events: &[TraceEvent],
+    traced: &Traced,
+    event_set: &EventSet,
+    connection: &mut Connection<Backend>,
+) -> Vec<InPass> {
+    let mut periods = Vec::new();
+    for event in events {
+        let used = traced.sampled.iter().find(|one| one.id == event.source);
+        let used = used.map_or(event.interval, |one| one.interval);
+        let is_time = event.source == TIMER;
+        let period = Period::new(&event.name, event.interval.into(), used.into(), is_time);
+        let errata = errata::traced(event_set, event, connection);
+        periods.push(InPass { period, pass: 0, errata });
+    }
+    periods
+}
+
 /// Writes the trace as it is, or as a recording; returns what is in it.
 fn write(
     traced: &Traced,
     path: &Path,
     machine: &MachineInfo,
+    periods: &[InPass],
     work: &args::Work,
 ) -> Result<Recording> {
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(TRACE)) {
         traced.file.copy_to(path)?;
-        return Ok(file::read(path, |_| {})?);
+        return read(path);
     }
     let key = seal_key::key();
     let complete = |metadata: &mut Metadata| {
@@ -103,14 +129,27 @@ fn write(
             metadata.machine.clone_from(&machine.description);
         }
         metadata.command = command(work);
+        for source in &mut metadata.sources {
+            let mut periods = periods.iter();
+            let own = periods.find(|one| one.period.source == source.name);
+            source.errata = own.map_or_else(Vec::new, |own| own.errata.clone());
+        }
         machine_id::sign(metadata, key.as_deref());
     };
     file::convert(traced.file.path(), path, complete, key.clone())?;
-    Ok(file::read(path, |_| {})?)
+    read(path)
+}
+
+/// What is in it, and which of its sources are in step with what ran.
+fn read(path: &Path) -> Result<Recording> {
+    let mut in_step = InStep::default();
+    let mut recording = file::read(path, |samples| in_step.add(samples))?;
+    recording.in_step = in_step.sources(&recording.metadata);
+    Ok(recording)
 }
 
 fn result(
-    events: &[TraceEvent],
+    periods: Vec<InPass>,
     traced: &Traced,
     recording: &Recording,
     options: &args::Record,
@@ -118,13 +157,6 @@ fn result(
     scope: Scope,
 ) -> RecordResult {
     let statistics = recording.statistics.clone().unwrap_or_default();
-    let periods = events.iter().map(|event| {
-        let used = traced.sampled.iter().find(|one| one.id == event.source);
-        let used = used.map_or(event.interval, |one| one.interval);
-        let is_time = event.source == TIMER;
-        let period = Period::new(&event.name, event.interval.into(), used.into(), is_time);
-        InPass { period, pass: 0, errata: Vec::new() }
-    });
     RecordResult {
         machine: ctx.machine_info.description.clone(),
         scope,
@@ -132,13 +164,14 @@ fn result(
         elapsed_ns: traced.elapsed_ns,
         interrupted: interrupted(),
         passes: 1,
-        periods: periods.collect(),
+        periods,
         samples: recording.samples + recording.idle_samples(),
         lost: recording.lost(),
         generated: statistics.generated,
         notifications: true,
         sealed: true,
         events_lost: traced.state.events_lost,
+        advice: Advice::in_step(&recording.in_step).into_iter().collect(),
         ..RecordResult::default()
     }
 }

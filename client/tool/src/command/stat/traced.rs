@@ -11,6 +11,7 @@ use crate::run::interrupt::interrupted;
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::run::tracing::{Traced, trace};
+use crate::select::errata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::trace_plan::{Offer, refuse_options};
@@ -20,6 +21,7 @@ use halprof_measure::tracing::plan::{TraceEvent, counted_by_default, sessions};
 use halprof_measure::tracing::{TraceRequest, Tracing};
 use halprof_setup::describe;
 use indicatif::ProgressBar;
+use std::collections::BTreeMap;
 
 pub(super) fn run(
     options: &args::Stat,
@@ -65,11 +67,18 @@ pub(super) fn run(
     }
     progress.finish_and_clear();
     output.warn_all(&warnings);
+    let mut errata = BTreeMap::new();
+    for event in &events {
+        errata.insert(&event.name, errata::traced(&event_set, event, &mut ctx.connection));
+    }
     let status = presenter.show(&passes, |result| {
         let processors = std::mem::take(&mut result.scope.processors);
         result.scope = Scope { processors, ..runner.scope(&event_set) };
         result.machine.clone_from(&ctx.machine_info.description);
         result.interrupted = interrupted();
+        for row in &mut result.rows.counts {
+            row.errata = errata.get(&row.source).cloned().unwrap_or_default();
+        }
         result.warnings.splice(..0, warnings);
     })?;
     Ok(if status == 0 { runner.program_status() } else { status })

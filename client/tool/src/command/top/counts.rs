@@ -7,6 +7,7 @@ use crate::command::stat::counts::{Counts, EventCounts};
 use crate::command::stat::view::View;
 use crate::output::number::optional;
 use crate::output::table::Column;
+use crate::select::errata;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use schemars::JsonSchema;
@@ -59,7 +60,7 @@ impl<'a> LiveCounts<'a> {
         Picture {
             elapsed: self.elapsed,
             tables: vec![self.table()],
-            below: self.metrics(),
+            below: self.below(),
             ..Picture::default()
         }
     }
@@ -121,7 +122,7 @@ impl<'a> LiveCounts<'a> {
     }
 
     /// The metrics of the interval, for each type of core.
-    pub(super) fn metrics(&self) -> Vec<String> {
+    fn metrics(&self) -> Vec<String> {
         let metrics = self.view.metric_rows(&[self.counts(self.interval.counts())]);
         let mut lines = Vec::new();
         for metric in metrics {
@@ -129,6 +130,15 @@ impl<'a> LiveCounts<'a> {
             let cores = cores.unwrap_or_default();
             lines.push(format!("{} {}{cores}", metric.figure(), metric.description()));
         }
+        lines
+    }
+
+    /// What is said below the table: metrics, and the errata of what is counted.
+    pub(super) fn below(&self) -> Vec<String> {
+        let rows = self.rows();
+        let rows = rows.iter().map(|row| (row.source.as_str(), row.errata.as_slice()));
+        let mut lines = self.metrics();
+        lines.extend(errata::lines(rows));
         lines
     }
 

@@ -1,9 +1,11 @@
 use super::super::run;
+use super::read;
 use crate::cli::args::Commands;
 use crate::output::error::Result;
 use crate::run::tracing::fake::{Log, SAMPLES, command, context};
 use halprof_measure::tracing::{SampledSource, TraceEnd, TraceRequest};
-use halprof_profile::file;
+use halprof_profile::file::{self, Metadata, Source, Statistics, Writer};
+use shared_types::Sample;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tempfile::TempDir;
@@ -62,4 +64,20 @@ fn a_session_ends_whatever_ends_the_measurement() {
     let (status, log) = record(&["-o", &in_folder(&folder, "a.rec"), "--", "/no/such/program"]);
     assert_eq!(status.expect_err("there is none").code(), "file");
     assert_eq!((log.borrow().requests.len(), log.borrow().running), (1, false));
+}
+
+/// What a trace samples has an exact period.
+#[test]
+fn samples_that_go_round_a_loop_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = in_folder(&folder, "a.rec");
+    let source = Source { name: "TotalCycles".to_owned(), ..Source::default() };
+    let metadata = Metadata { sources: vec![source], ..Metadata::default() };
+    let mut writer = Writer::create(path.as_ref(), &metadata).expect("created");
+    for number in 0..2_000 {
+        let process = u32::from(number * 100_003 % 10_007 >= 6_004);
+        writer.samples(&[Sample { process, ..Sample::default() }]).expect("written");
+    }
+    writer.finish(&Statistics::default(), false).expect("finished");
+    assert_eq!(read(path.as_ref()).expect("a recording").in_step, ["TotalCycles"]);
 }
