@@ -23,6 +23,9 @@ pub const MERGE: u16 = 0xFFF;
 
 /// The event that can add more to a counter in a cycle than the 15 that one counter takes, and so
 /// takes a counter of even number and, with [`MERGE`], the next: retired SSE/AVX FLOPs.
+///
+/// The client's constraints.csv has it too, to say what a name needs before anything is asked. The
+/// driver has its own, because it takes any select from any client.
 const LARGE_INCREMENT: u16 = 0x003;
 
 /// The first family without northbridge events among the core's, and with [`MERGE`].

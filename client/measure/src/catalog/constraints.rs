@@ -3,7 +3,9 @@
 //!
 //! A raw select means the event of that code and unit mask, so it has the constraints of the rows that
 //! name it, in the processor's table or, where the vendor's list leaves such events out, in
-//! `data/constraints.csv`.
+//! `data/constraints.csv`. Its pair of AMD's event 003h is the driver's too (hal-profile's
+//! source/amd.rs), which takes any select from any client; the client says what a name needs before it
+//! asks.
 
 use super::CpuType;
 use serde::Deserialize;
