@@ -171,9 +171,40 @@ pub(crate) const FOREIGN_STATUS: u64 = 1 << 48 | 1 << 55 | 1 << 58 | 1 << 62 | 1
 /// The bit that holds the line active with [`Behaviour::Storm`].
 pub(crate) const STORM_STATUS: u64 = 1 << 62;
 
+/// How a register that CPUID promises is absent, as shown to people.
+#[derive(Clone, Copy, Debug)]
+pub struct AbsentRow {
+    /// What `quirks=` takes before the register's number.
+    pub prefix: &'static str,
+    /// See [`Row::description`].
+    pub description: &'static str,
+    /// See [`Row::source`].
+    pub source: &'static str,
+}
+
+/// By read and by write; both together are a register that is not there at all.
+pub const ABSENT: [AbsentRow; 2] = [
+    AbsentRow {
+        prefix: "unreadable-",
+        description: "RDMSR of the register with this number raises #GP, whatever CPUID promises",
+        source: HIDDEN,
+    },
+    AbsentRow {
+        prefix: "unwritable-",
+        description: "WRMSR of the register with this number raises #GP, whatever CPUID promises",
+        source: HIDDEN,
+    },
+];
+const HIDDEN: &str = "hypervisors that emulate a part: QEMU's series \"disable PERFCORE when -pmu is \
+    configured\"; KVM, arch/x86/kvm/pmu.c: what is_valid_msr does not know raises #GP";
+
 /// The behaviours that a processor shows; none by default.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Quirks(u32);
+pub struct Quirks {
+    behaviours: u32,
+    unreadable: Option<u32>,
+    unwritable: Option<u32>,
+}
 
 /// A name that is not in [`ROWS`], or one that is given twice.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -189,7 +220,7 @@ pub enum QuirksError {
 impl Quirks {
     /// Only this one.
     pub const fn of(behaviour: Behaviour) -> Self {
-        Self(1 << behaviour as u32)
+        Self { behaviours: 1 << behaviour as u32, unreadable: None, unwritable: None }
     }
 
     /// These and `behaviour`.
@@ -199,22 +230,47 @@ impl Quirks {
 
     /// These and those.
     pub const fn and(self, others: Self) -> Self {
-        Self(self.0 | others.0)
+        Self {
+            behaviours: self.behaviours | others.behaviours,
+            unreadable: either(self.unreadable, others.unreadable),
+            unwritable: either(self.unwritable, others.unwritable),
+        }
     }
 
     /// Whether the processor does this.
     pub const fn has(self, behaviour: Behaviour) -> bool {
-        self.0 & Self::of(behaviour).0 != 0
+        self.behaviours & Self::of(behaviour).behaviours != 0
     }
 
     /// Whether it has no behaviours.
     pub const fn is_empty(self) -> bool {
-        self.0 == 0
+        self.behaviours == 0 && self.unreadable.is_none() && self.unwritable.is_none()
+    }
+
+    /// A register that is absent by read, and one that is by write.
+    pub const fn absent(unreadable: Option<u32>, unwritable: Option<u32>) -> Self {
+        Self { behaviours: 0, unreadable, unwritable }
+    }
+
+    /// Whether RDMSR of this register raises #GP.
+    pub fn hides_from_read(self, msr: u32) -> bool {
+        self.unreadable == Some(msr)
+    }
+
+    /// Whether WRMSR of this register raises #GP.
+    pub fn hides_from_write(self, msr: u32) -> bool {
+        self.unwritable == Some(msr)
     }
 
     /// Reads names joined by `+`, in either case.
     pub fn parse(names: &str) -> Result<Self, QuirksError> {
         names.split('+').try_fold(Self::default(), |set, name| {
+            if let Some(absent) = absent(name) {
+                let twice = absent.unreadable.is_some() && set.unreadable.is_some()
+                    || absent.unwritable.is_some() && set.unwritable.is_some();
+                let again = || Err(QuirksError::Duplicate(name.to_lowercase()));
+                return if twice { again() } else { Ok(set.and(absent)) };
+            }
             let row = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
             let row = row.ok_or_else(|| QuirksError::Unknown(name.to_owned()))?;
             if set.has(row.behaviour) {
@@ -230,10 +286,29 @@ impl Quirks {
     }
 }
 
+const fn either(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+    if one.is_some() { one } else { other }
+}
+
+/// Reads one of [`ABSENT`] with its register, `unreadable-0x186`.
+fn absent(name: &str) -> Option<Quirks> {
+    let name = name.to_lowercase();
+    let register = |row: &AbsentRow| {
+        u32::from_str_radix(name.strip_prefix(row.prefix)?.strip_prefix("0x")?, 16).ok()
+    };
+    let [unreadable, unwritable] = ABSENT.each_ref().map(register);
+    let is_one = unreadable.is_some() || unwritable.is_some();
+    is_one.then_some(Quirks::absent(unreadable, unwritable))
+}
+
 /// The names joined by `+`, as [`Quirks::parse`] takes them.
 impl fmt::Display for Quirks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.rows().map(|row| row.name).collect();
+        let mut names: Vec<String> = self.rows().map(|row| row.name.to_owned()).collect();
+        let registers = [self.unreadable, self.unwritable];
+        for (row, register) in ABSENT.iter().zip(registers) {
+            names.extend(register.map(|msr| format!("{}{msr:#x}", row.prefix)));
+        }
         f.write_str(&names.join("+"))
     }
 }

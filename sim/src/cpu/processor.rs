@@ -181,6 +181,9 @@ impl Processor {
     pub fn rdmsr(&mut self, msr: u32) -> Result<u64, Fault> {
         self.accesses.rdmsr += 1;
         self.require_msrs()?;
+        if self.quirks().hides_from_read(msr) {
+            return Err(Fault::ReadMsr { msr });
+        }
         if msr == IA32_TIME_STAMP_COUNTER && self.has_timestamp() {
             return Ok(self.timestamp);
         }
@@ -195,6 +198,9 @@ impl Processor {
     pub fn wrmsr(&mut self, msr: u32, value: u64) -> Result<(), Fault> {
         self.accesses.wrmsr += 1;
         self.require_msrs()?;
+        if self.quirks().hides_from_write(msr) {
+            return Err(Fault::WriteMsr { msr, value });
+        }
         if msr == IA32_TIME_STAMP_COUNTER && self.has_timestamp() {
             self.timestamp = value;
             return Ok(());

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cpu::event::{Counts, Event};
+use crate::cpu::fault::Fault;
 use crate::cpu::processor::Processor;
 use crate::machines::models;
 
@@ -475,5 +476,26 @@ fn what_is_not_acknowledged_is_raised_again() {
         write(&mut processor, STATUS_RESET, 1);
         unmask(&mut processor);
         assert_eq!(processor.interrupt_pending(), None, "{quirks}");
+    }
+}
+
+/// By read or by write alone, whatever the other does; no other register is concerned.
+#[test]
+fn an_absent_register_is_refused() {
+    for (model, msr) in [("skylake", 0x186), ("zen4", 0xC001_0201)] {
+        let mut whole = booted(model, "");
+        let value = read(&mut whole, msr);
+        let mut unreadable = booted(model, &format!("unreadable-{msr:#x}"));
+        assert_eq!(unreadable.rdmsr(msr), Err(Fault::ReadMsr { msr }), "{model}");
+        write(&mut unreadable, msr, value);
+        let mut unwritable = booted(model, &format!("late+UNWRITABLE-{msr:#X}"));
+        assert_eq!(unwritable.wrmsr(msr, value), Err(Fault::WriteMsr { msr, value }), "{model}");
+        assert_eq!(read(&mut unwritable, msr), value, "{model}");
+        read(&mut unreadable, 0x1B);
+    }
+    let both = Quirks::parse("unwritable-0x38f+late+unreadable-0x38f").expect("quirks");
+    assert_eq!(both.to_string(), "late+unreadable-0x38f+unwritable-0x38f");
+    for wrong in ["unreadable-", "unreadable-38f", "unreadable-0x1+unreadable-0x2"] {
+        assert!(Quirks::parse(wrong).is_err(), "{wrong}");
     }
 }

@@ -7,7 +7,7 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::machines::models::MODELS;
-use sim::quirks::ROWS;
+use sim::quirks::{ABSENT, ROWS};
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct MachinesResult {
@@ -33,14 +33,14 @@ impl Record for Model {
 /// Behaviour of real silicon that a model can be given.
 #[derive(JsonSchema, Serialize)]
 struct Quirk {
-    name: &'static str,
+    name: String,
     description: &'static str,
     source: &'static str,
 }
 
 impl Record for Quirk {
     const COLUMNS: &'static [Field<Self>] = &[
-        Field::new(Column::word("name"), |quirk| quirk.name.to_owned()),
+        Field::new(Column::word("name"), |quirk| quirk.name.clone()),
         Field::new(Column::prose("what the processor does"), |quirk| quirk.description.to_owned()),
         Field::new(Column::prose("source"), |quirk| quirk.source.to_owned()),
     ];
@@ -58,7 +58,16 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u32> {
             .collect(),
         quirks: ROWS
             .iter()
-            .map(|row| Quirk { name: row.name, description: row.description, source: row.source })
+            .map(|row| Quirk {
+                name: row.name.to_owned(),
+                description: row.description,
+                source: row.source,
+            })
+            .chain(ABSENT.iter().map(|row| Quirk {
+                name: format!("{}0x186", row.prefix),
+                description: row.description,
+                source: row.source,
+            }))
             .collect(),
     };
     output.set_modelled(true);
