@@ -4,7 +4,7 @@
 
 use core::arch::asm;
 use core::ptr::NonNull;
-use hal_profile::cpu::machine::Machine;
+use hal_profile::cpu::machine::{GeneralProtection, Machine};
 use hal_profile::cpu::registers::apic::{
     ApicBase, IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc,
 };
@@ -106,13 +106,19 @@ impl Drop for Mapping {
 /// that `machine` represents.
 pub(crate) fn unmask(machine: &mut impl Machine) {
     // Asked each time: this processor's mode may not be known, since it has no block.
-    let base = ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE));
+    // Nor is it known which registers are there.
+    let Ok(base) = machine.try_read_msr(IA32_APIC_BASE).map(ApicBase::from_bits) else {
+        return;
+    };
     if !base.en() {
         return;
     }
     // In x2APIC mode the page does not answer (SDM vol. 3, "Extended XAPIC (x2APIC)").
     let entry = if base.extd() {
-        machine.read_msr(IA32_X2APIC_LVT_PMI) as u32
+        match machine.try_read_msr(IA32_X2APIC_LVT_PMI) {
+            Ok(entry) => entry as u32,
+            Err(GeneralProtection) => return,
+        }
     } else {
         machine.read_apic(LVTPC_OFFSET)
     };
@@ -123,7 +129,7 @@ pub(crate) fn unmask(machine: &mut impl Machine) {
     // The rest of the register belongs to the HAL.
     let entry = entry.with_mask(false).into_bits();
     if base.extd() {
-        machine.write_msr(IA32_X2APIC_LVT_PMI, entry.into());
+        let _ = machine.try_write_msr(IA32_X2APIC_LVT_PMI, entry.into());
     } else {
         machine.write_apic(LVTPC_OFFSET, entry);
     }

@@ -5,9 +5,10 @@
 #![expect(unsafe_code, reason = "privileged instructions")]
 
 use crate::apic::ApicPage;
+use crate::fault;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
-use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, Machine};
+use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, GeneralProtection, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -38,8 +39,8 @@ impl Machine for Cpu {
     #[inline]
     fn read_msr(&mut self, msr: u32) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: ring 0; the core reads only MSRs that CPUID proves to exist, and none that
-        // affects memory.
+        // SAFETY: ring 0; the core reads only MSRs that `try_read_msr` has seen, and none that affects
+        // memory.
         unsafe {
             asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high,
                 options(nomem, nostack, preserves_flags));
@@ -50,11 +51,19 @@ impl Machine for Cpu {
     #[inline]
     fn write_msr(&mut self, msr: u32, value: u64) {
         // SAFETY: ring 0; the core writes only LVTPC's mask bit and performance-monitoring MSRs
-        // that CPUID proves to exist, with values that it computes itself. None affects memory.
+        // that `try_write_msr` has seen, with values that it computes itself. None affects memory.
         unsafe {
             asm!("wrmsr", in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32,
                 options(nomem, nostack, preserves_flags));
         }
+    }
+
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection> {
+        fault::read_msr(msr)
+    }
+
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
+        fault::write_msr(msr, value)
     }
 
     #[inline]

@@ -17,6 +17,7 @@
 //! | `dpc` | work on a chosen processor | yes |
 //! | `clock` | the frequency of the time-stamp counter, and the resolution of timers | yes |
 //! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
+//! | `fault` | RDMSR and WRMSR of a register that may not be there | yes |
 //! | `apic` | the local APIC's page, and LVTPC's mask | yes |
 //! | `timer`, `pool` | Windows' timers and pool, each behind a safe type | yes |
 //! | `status` | NTSTATUS as a result | no |
@@ -66,6 +67,7 @@ mod device;
 mod dpc;
 mod entry;
 mod events;
+mod fault;
 mod lock;
 mod overflow;
 mod per_cpu;

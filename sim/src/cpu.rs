@@ -18,7 +18,7 @@ pub(crate) mod unit;
 use crate::cpu::event::Counts;
 use crate::cpu::fault::Fault;
 use crate::cpu::processor::Processor;
-use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, Machine};
+use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, GeneralProtection, Machine};
 
 /// Refused accesses kept for each processor: the first ones are enough to diagnose it.
 const FAULTS_KEPT: usize = 16;
@@ -87,6 +87,17 @@ impl Machine for Cpu {
         }
         let result = self.processor.wrmsr(msr, value);
         self.refuse(result);
+    }
+
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection> {
+        self.processor.rdmsr(msr).map_err(|_| GeneralProtection)
+    }
+
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
+        if msr == X2APIC_LVTPC {
+            self.writes_lvtpc();
+        }
+        self.processor.wrmsr(msr, value).map_err(|_| GeneralProtection)
     }
 
     fn read_pmc(&mut self, counter: u32) -> u64 {

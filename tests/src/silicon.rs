@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hal_profile::cpu::capabilities::Capabilities;
-use hal_profile::cpu::machine::{CpuidResult, Machine};
+use hal_profile::cpu::machine::{CpuidResult, GeneralProtection, Machine};
 use hal_profile::cpu::selection::{Identity, Selection, select_interface};
 use sim::cpu::cpuid::Leaves;
 
@@ -141,6 +141,16 @@ impl Machine for Silicon {
 
     fn write_msr(&mut self, msr: u32, value: u64) {
         panic!("#GP: WRMSR {msr:#x} {value:#x}");
+    }
+
+    /// Nothing here is promised and absent.
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection> {
+        Ok(self.read_msr(msr))
+    }
+
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
+        self.write_msr(msr, value);
+        Ok(())
     }
 
     fn read_pmc(&mut self, counter: u32) -> u64 {

@@ -8,6 +8,7 @@
 //! | `linked` | which headers, protections, imports, exports and texts does the linker give the image? |
 //! | `instructions` | which instructions are privileged, and is every indirect branch guarded? |
 //! | `registers` | which register numbers can reach RDMSR and WRMSR? |
+//! | `unwind` | which functions have an exception handler, and which is it? |
 //! | `raised` | what can code reach that Windows calls at a raised IRQL, and how deep gets its stack? |
 
 mod code;
@@ -17,6 +18,7 @@ mod instructions;
 mod linked;
 mod raised;
 mod registers;
+mod unwind;
 
 use driver::Driver;
 use halprof_tests::driver as built;
@@ -43,7 +45,13 @@ fn every_policy_holds_and_notices_what_breaks_it() {
     let driver = Driver::read(&folder.join("halprof.sys"), &folder.join("halprof.pdb"));
     println!("{} bytes, {} imports", driver.bytes.len(), driver.imports.len());
     let mut wrong = Vec::new();
-    let modules = [linked::POLICIES, instructions::POLICIES, registers::POLICIES, raised::POLICIES];
+    let modules = [
+        linked::POLICIES,
+        instructions::POLICIES,
+        registers::POLICIES,
+        unwind::POLICIES,
+        raised::POLICIES,
+    ];
     for Policy { holds, refuses, notices } in modules.into_iter().flatten() {
         wrong.extend(refuses(&driver).iter().map(|refusal| format!("{holds}: {refusal}")));
         for (words, change) in notices(&driver) {

@@ -15,11 +15,16 @@ pub struct CpuidResult {
 /// CR4.PCE: RDPMC may be executed in user mode (SDM, "Control Registers").
 pub const CR4_PCE: u64 = 1 << 8;
 
+/// #GP: the processor, or its hypervisor, has refused an access to an MSR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeneralProtection;
+
 /// One processor, as seen from ring 0 on that processor with interrupts masked.
 ///
-/// Accesses return no errors: one to an MSR that does not exist raises #GP, which is a bug check on
-/// Windows and a recorded fault on a modelled machine. The core touches only registers that CPUID
-/// proves to exist.
+/// The plain accesses return no errors: their #GP is a bug check on Windows and a recorded fault on a
+/// modelled machine. The core touches only registers that CPUID promises, and each for the first
+/// time by [`try_read_msr`](Self::try_read_msr) or [`try_write_msr`](Self::try_write_msr): a
+/// hypervisor may promise what it refuses.
 pub trait Machine {
     /// CPUID with EAX = `leaf` and ECX = `subleaf`.
     fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult;
@@ -27,6 +32,11 @@ pub trait Machine {
     fn read_msr(&mut self, msr: u32) -> u64;
     /// WRMSR.
     fn write_msr(&mut self, msr: u32, value: u64);
+    /// RDMSR; an error if the register is not there. It costs more than [`read_msr`](Self::read_msr).
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection>;
+    /// WRMSR; an error if the register is not there or refuses the value. It costs more than
+    /// [`write_msr`](Self::write_msr).
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection>;
     /// RDPMC with ECX = `counter`, in the encoding of the processor's manual.
     fn read_pmc(&mut self, counter: u32) -> u64;
     /// Reads a register of the local APIC's page, in xAPIC mode only.

@@ -136,6 +136,16 @@ impl Driver {
         sections.find(|one| one.raw_name() == name.as_bytes()).expect(name)
     }
 
+    /// The section that contains an address.
+    pub(crate) fn section_of(&self, address: u32) -> &'static ImageSectionHeader {
+        let mut sections = self.file.section_table().iter();
+        let contains = |one: &&ImageSectionHeader| {
+            let (start, size) = one.pe_address_range();
+            (start..start + size).contains(&address)
+        };
+        sections.find(contains).expect("a section")
+    }
+
     /// What the loader places at an address, up to the end of its section.
     pub(crate) fn data(&self, address: u32) -> &'static [u8] {
         let data = self.file.section_table().pe_data_at(self.bytes, address);

@@ -2,6 +2,7 @@
 
 use super::driver::{Driver, text};
 use super::entries::{ENTRIES, is_closure};
+use super::unwind::HANDLER;
 use super::{Change, Policy, Refusals};
 use object::LittleEndian as LE;
 use object::Object as _;
@@ -240,7 +241,9 @@ fn guarded_functions(driver: &Driver) -> Refusals {
 
 /// Guarded functions that nothing calls: names that wdk-sys gives the linker, and functions that
 /// the load configuration points to.
-const LINKED: [&str; 5] = [
+const LINKED: [&str; 6] = [
+    // Windows calls it for an exception of RDMSR or WRMSR.
+    HANDLER,
     "__CxxFrameHandler3",
     "__CxxFrameHandler4",
     "__GSHandlerCheck_EH4",

@@ -201,8 +201,8 @@ fn transient(function: &Function) -> u32 {
     if pushes_flags { 16 } else { 8 }
 }
 
-/// The start of each function that has a frame, and its unwind information.
-fn unwind_entries(driver: &Driver) -> impl Iterator<Item = (u32, u32)> {
+/// The start of each function in the unwind information, and its unwind information.
+pub(crate) fn unwind_entries(driver: &Driver) -> impl Iterator<Item = (u32, u32)> {
     let (table, size) = driver.directory(IMAGE_DIRECTORY_ENTRY_EXCEPTION);
     let entries = (table..table + size).step_by(RUNTIME_FUNCTION);
     entries.map(|entry| (driver.u32_at(entry), driver.u32_at(entry + 8)))

@@ -138,7 +138,8 @@ const KNOWN_BY_VALUE: [(RangeInclusive<u32>, &str); 4] = [
 
 /// Whose functions may pass RDMSR or WRMSR a number that comes entirely from memory or arguments:
 /// they serve whichever counters the processor has.
-const FROM_DATA: [&str; 2] = ["hal_profile::", "halprof_driver::"];
+const FROM_DATA: [&str; 4] =
+    ["hal_profile::", "halprof_driver::", "halprof_rdmsr", "halprof_wrmsr"];
 /// The shims that call their closures, whose names contain the closure's: `call_once`, and
 /// `call_mut` through a reference, as an iterator that borrows the closure does.
 const CALLS: &str = "core::ops::function::";

@@ -1,0 +1,106 @@
+//! RDMSR and WRMSR of a register that may not be there: their #GP is an error.
+//!
+//! Windows answers an exception in kernel mode by looking for a handler: the function in which it
+//! happened is in the image's unwind information, and that names a language handler (WDK, "Handling
+//! Exceptions"; "x64 exception handling", "Language-specific handler"). [`refused`] resumes behind
+//! the instruction. Nothing is unwound, no memory is touched, interrupts stay masked if they are,
+//! and it costs nothing where no exception comes.
+//!
+//! The addresses behind the instructions are marked as targets of exception handling
+//! (`.gehcont$y`): the linker puts them into the image's table if it is asked for one
+//! (`/guard:ehcont`), which Windows consults for user-mode shadow stacks. What it does for those of
+//! kernel mode, no document says.
+#![expect(unsafe_code, reason = "privileged instructions, and the handler of their exception")]
+
+use core::arch::{asm, global_asm};
+use core::ffi::c_void;
+use hal_profile::cpu::machine::GeneralProtection;
+use wdk_sys::{
+    CONTEXT, EXCEPTION_RECORD, ExceptionContinueExecution, ExceptionContinueSearch, NTSTATUS,
+};
+
+/// How Windows reports the #GP of a privileged instruction (ntstatus.h): with the first from an
+/// operand that the processor refuses, with the second from what it does not look at further.
+const STATUS_PRIVILEGED_INSTRUCTION: NTSTATUS = 0xC000_0096_u32.cast_signed();
+const STATUS_ACCESS_VIOLATION: NTSTATUS = 0xC000_0005_u32.cast_signed();
+/// EXCEPTION_UNWIND (ntifs.h): the handler is called to clean up, not to decide.
+const EXCEPTION_UNWIND: u32 = 0x66;
+/// RDMSR and WRMSR: 0F 32 and 0F 30.
+const LENGTH: u64 = 2;
+
+/// Defines a function that executes an instruction, with the instruction's registers; R8D is then 0,
+/// or 1 if the processor refused it. In assembly alone, so that no indirect call may go there.
+macro_rules! refusable {
+    ($instruction:literal) => {
+        global_asm!(
+            concat!(".def halprof_", $instruction, "; .scl 2; .type 32; .endef"),
+            concat!(".globl halprof_", $instruction),
+            ".text",
+            ".p2align 4",
+            concat!("halprof_", $instruction, ":"),
+            concat!(".seh_proc halprof_", $instruction),
+            ".seh_handler {handler}, @except",
+            ".seh_endprologue",
+            "xor r8d, r8d",
+            $instruction,
+            concat!("halprof_after_", $instruction, ":"),
+            "ret",
+            ".seh_endproc",
+            ".section .gehcont$y, \"dr\"",
+            concat!(".symidx halprof_after_", $instruction),
+            ".text",
+            handler = sym refused,
+        );
+    };
+}
+
+refusable!("rdmsr");
+refusable!("wrmsr");
+
+/// EXCEPTION_ROUTINE of both, which contain nothing else that can raise an
+/// exception. The IRQL at which it was raised.
+unsafe extern "C" fn refused(
+    record: *const EXCEPTION_RECORD,
+    _frame: *const c_void,
+    context: *mut CONTEXT,
+    _dispatcher: *const c_void,
+) -> u32 {
+    // SAFETY: Windows passes the exception's record.
+    let record = unsafe { &*record };
+    let is_ours =
+        matches!(record.ExceptionCode, STATUS_PRIVILEGED_INSTRUCTION | STATUS_ACCESS_VIOLATION);
+    // A debugger's breakpoint is not ours.
+    if !is_ours || record.ExceptionFlags & EXCEPTION_UNWIND != 0 {
+        return ExceptionContinueSearch;
+    }
+    // SAFETY: the registers with which Windows resumes, which nobody else refers to.
+    let context = unsafe { &mut *context };
+    // mistake: resumes-at-the-instruction
+    context.Rip = context.Rip.wrapping_add(LENGTH);
+    context.R8 = 1;
+    // mistake: another-answer
+    ExceptionContinueExecution
+}
+
+/// RDMSR. Masked.
+pub(crate) fn read_msr(msr: u32) -> Result<u64, GeneralProtection> {
+    let (low, high, refused): (u32, u32, u32);
+    // SAFETY: ring 0; the core reads only MSRs that CPUID promises, and none that affects memory.
+    unsafe {
+        asm!("call halprof_rdmsr", in("ecx") msr, out("eax") low, out("edx") high,
+            out("r8d") refused);
+    }
+    if refused == 0 { Ok(u64::from(high) << 32 | u64::from(low)) } else { Err(GeneralProtection) }
+}
+
+/// WRMSR. Masked.
+pub(crate) fn write_msr(msr: u32, value: u64) -> Result<(), GeneralProtection> {
+    let refused: u32;
+    // SAFETY: ring 0; the core writes only performance-monitoring MSRs that CPUID promises, and
+    // LVTPC, with values that it computes itself. None affects memory.
+    unsafe {
+        asm!("call halprof_wrmsr", in("ecx") msr, in("eax") value as u32,
+            in("edx") (value >> 32) as u32, out("r8d") refused);
+    }
+    if refused == 0 { Ok(()) } else { Err(GeneralProtection) }
+}
