@@ -1,5 +1,6 @@
 //! The engine: x86-64 instructions, and the privileged ones served by a modelled processor.
 
+use crate::exception::{self, HANDLED, Handler};
 use crate::guest::{Facts, Guest};
 use crate::image::{Image, Privileged};
 use crate::memory::{
@@ -14,6 +15,7 @@ use hal_profile::cpu::machine::Machine as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sim::cpu::Cpu;
 use sim::cpu::event::{Counts, Event};
+use sim::cpu::fault::Fault;
 use std::cell::RefCell;
 use std::rc::Rc;
 use unicorn_engine::{
@@ -151,6 +153,10 @@ pub struct Bus {
     /// The most instructions in one stretch with interrupts masked. (`sim` counts register accesses
     /// itself.)
     pub masked_most: u64,
+    /// The functions that have an exception handler.
+    pub(crate) handlers: Vec<Handler>,
+    /// Where an exception's handler has just resumed.
+    pub(crate) resumed: Option<u64>,
     privileged: FxHashMap<u64, Privileged>,
     budget: u64,
     stretches: Vec<Stretch>,
@@ -174,7 +180,7 @@ impl Stack {
         self.end.saturating_sub(self.lowest)
     }
 
-    fn touch(&mut self, at: u64) {
+    pub(crate) fn touch(&mut self, at: u64) {
         if (self.start..self.lowest).contains(&at) {
             self.lowest = at;
         }
@@ -297,7 +303,12 @@ impl Engine {
     /// difference: the kernel zeroes what it allocates, and each of [`programs::PROGRAMS`] retires
     /// the same whatever is on its stack.
     pub fn new(image: &Image, cpus: Vec<Cpu>) -> Result<Self> {
-        let bus = Bus { cpus, privileged: image.privileged.clone(), ..Bus::default() };
+        let bus = Bus {
+            cpus,
+            privileged: image.privileged.clone(),
+            handlers: image.handlers.clone(),
+            ..Bus::default()
+        };
         let same = |(_, _, mapped): &Parts| **mapped == *image.bytes;
         let Some((unicorn, kernel, mapped)) = DROPPED.take().filter(same) else {
             return Self::map(image, bus).map_err(broken);
@@ -416,7 +427,7 @@ impl Engine {
             let unmasked =
                 bus.stops_at_unmask && bus.privileged.get(&address) == Some(&Privileged::Unmask);
             let over = arrives || unmasked || left == 0;
-            let in_stub = (STUBS..TO_RING_3).contains(&address);
+            let in_stub = (STUBS..HANDLED).contains(&address);
             let broken = bus.violation.is_some() || result.is_err();
             if over || in_stub || executed == 0 || broken {
                 bus.budget = if over { 0 } else { left };
@@ -447,7 +458,7 @@ impl Engine {
     fn undo_halt(&mut self) {
         let at = self.register(Register::RIP).wrapping_sub(1);
         let bus = self.bus();
-        let halted = (STUBS..TO_RING_3).contains(&at) && (at - STUBS).is_multiple_of(STUB);
+        let halted = (STUBS..HANDLED).contains(&at) && (at - STUBS).is_multiple_of(STUB);
         if halted && bus.previous != at && bus.guest.is_some() {
             self.set_register(Register::RIP, at);
         }
@@ -756,7 +767,12 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     bus.count(address);
     bus.calls += u64::from((STUBS..STUBS + STUBS_SIZE).contains(&address));
     bus.follow(address);
+    let again = bus.resumed.take() == Some(address);
     match bus.privileged.get(&address).copied() {
+        None if address == HANDLED => {
+            let allowed = exception::resume(unicorn);
+            must(unicorn, allowed);
+        }
         None => {}
         Some(Privileged::Mask) => bus.mask(true),
         Some(Privileged::Unmask) => {
@@ -766,9 +782,19 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
             }
         }
         Some(kind) => {
-            serve(unicorn, kind);
             let next = address + u64::from(size);
-            let _ = unicorn.reg_write(Register::RIP, next);
+            match serve(unicorn, kind) {
+                Ok(()) => {
+                    let _ = unicorn.reg_write(Register::RIP, next);
+                }
+                Err(_) if again => must(unicorn, Err(exception::again(address))),
+                Err(fault) => {
+                    if !exception::raise(unicorn, address) {
+                        let what = format!("silicon refuses: {fault:?}");
+                        must(unicorn, Err(Violation::new(Rule::Register, what)));
+                    }
+                }
+            }
         }
     }
 }
@@ -821,8 +847,8 @@ fn must(unicorn: &mut Unicorn<'_, Bus>, allowed: Result<(), Violation>) {
     }
 }
 
-/// Carries out a privileged instruction.
-fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
+/// Carries out a privileged instruction, unless silicon refuses it.
+fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) -> Result<(), Fault> {
     let read = |unicorn: &Unicorn<'_, Bus>, register| {
         unicorn.reg_read(register).unwrap_or_default() & 0xFFFF_FFFF
     };
@@ -838,14 +864,17 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
             let _ = unicorn.reg_write(Register::RBX, result.ebx.into());
             let _ = unicorn.reg_write(Register::RCX, result.ecx.into());
             let _ = unicorn.reg_write(Register::RDX, result.edx.into());
-            return;
+            return Ok(());
         }
         Privileged::WriteMsr => {
             let (msr, value) = (ecx as u32, edx << 32 | eax);
             let allowed = bus.registers.write(cpu, bus.current, msr, value);
-            cpu.write_msr(msr, value);
+            let written = cpu.try_write_msr(msr, value);
+            if written.is_ok() {
+                bus.registers.wrote(cpu, bus.current, msr);
+            }
             must(unicorn, allowed);
-            return;
+            return written.map_err(|_| Fault::WriteMsr { msr, value });
         }
         Privileged::WriteCr4 => {
             let value = unicorn.reg_read(Register::RAX).unwrap_or_default();
@@ -854,18 +883,22 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
             let allowed = bus.registers.write_cr4(cpu, bus.current, value);
             cpu.processor.set_cr4(value);
             must(unicorn, allowed);
-            return;
+            return Ok(());
         }
         Privileged::ReadCr4 => {
             let value = cpu.read_cr4();
             let _ = unicorn.reg_write(Register::RAX, value);
-            return;
+            return Ok(());
         }
-        Privileged::ReadMsr => cpu.read_msr(ecx as u32),
+        Privileged::ReadMsr => {
+            let msr = ecx as u32;
+            cpu.try_read_msr(msr).map_err(|_| Fault::ReadMsr { msr })?
+        }
         Privileged::ReadPmc => cpu.read_pmc(ecx as u32),
         Privileged::ReadTimestamp => cpu.timestamp(),
-        Privileged::Mask | Privileged::Unmask => return,
+        Privileged::Mask | Privileged::Unmask => return Ok(()),
     };
     let _ = unicorn.reg_write(Register::RAX, answer & 0xFFFF_FFFF);
     let _ = unicorn.reg_write(Register::RDX, answer >> 32);
+    Ok(())
 }

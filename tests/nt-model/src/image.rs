@@ -1,5 +1,6 @@
 //! The driver's file, as the loader maps it.
 
+use crate::exception::{self, Handler};
 use crate::memory::{IMAGE, PAGE};
 use anyhow::{Context, Result, ensure};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
@@ -69,6 +70,8 @@ pub struct Image {
     pub entry: u64,
     /// The instructions that the engine intercepts: it looks at them first, or replaces them.
     pub privileged: FxHashMap<u64, Privileged>,
+    /// The functions that have an exception handler.
+    pub handlers: Vec<Handler>,
 }
 
 impl Image {
@@ -103,12 +106,14 @@ impl Image {
         let text = pe.section_by_name(".text").context("no .text")?;
         let start = text.address() - header.image_base();
         let privileged = privileged(&bytes, start, text.size());
+        let handlers = exception::handlers(&pe, &bytes)?;
         Ok(Self {
             sections,
             imports: imports(&pe)?,
             entry: IMAGE + u64::from(header.address_of_entry_point()),
             bytes,
             privileged,
+            handlers,
         })
     }
 }

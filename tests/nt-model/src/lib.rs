@@ -33,6 +33,7 @@ pub mod backend;
 pub mod cost;
 pub mod device;
 pub mod engine;
+pub mod exception;
 pub mod guest;
 pub mod image;
 pub mod kernel;

@@ -230,9 +230,16 @@ impl Registers {
             let what = format!("bits {others:#x} of register {msr:#x} are changed, to {value:#x}");
             return Err(Violation::new(Rule::ForeignBits, what));
         }
-        if let Some(watched) = self.watched.get_mut(index) {
+        Ok(())
+    }
+
+    /// The driver has written an MSR; what silicon refuses stays as it was.
+    pub fn wrote(&mut self, cpu: &Cpu, index: usize, msr: u32) {
+        let found = rows(cpu).find_map(|row| Some((row.4, row.index(msr)?)));
+        if let (Some(watched), Some((role, number))) = (self.watched.get_mut(index), found) {
             match role {
-                Role::Counter | Role::Fixed => watched.ours |= touched,
+                Role::Counter => watched.ours |= 1 << number,
+                Role::Fixed => watched.ours |= 1 << (FIXED + number),
                 Role::Select(_) => {
                     watched.selects.insert(number, value);
                 }
@@ -240,7 +247,6 @@ impl Registers {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     /// The driver is about to write CR4: only PCE may change, and nothing under a hypervisor, which
