@@ -9,6 +9,7 @@ mod look;
 pub mod overflow;
 pub(crate) mod period;
 pub mod pmu;
+pub(crate) mod probe;
 mod rdpmc;
 pub mod ring;
 pub(crate) mod self_test;

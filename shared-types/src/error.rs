@@ -100,7 +100,8 @@ wire_enum! {
         Suspended = 30 "suspended"
         /// The overflow interrupt is not available: `detail` is the NTSTATUS.
         InterruptTaken = 31 "interrupt-taken"
-        /// The counters were reserved but do not count: `subject` is the index of a processor.
+        /// The counters were reserved but do not count, or a register that they need is not there:
+        /// `subject` is the index of a processor, `detail` the register's number, or 0.
         CountersDead = 32 "counters-dead"
         /// The counters count, but no overflow interrupt came: `subject` is the index of a
         /// processor, `detail` the value of its LVTPC.

@@ -282,6 +282,12 @@ fn refused(refusal: &Refusal) -> String {
             "could not allocate {detail} bytes for processor {subject} when it was added"
         );
     }
+    if code == ErrorCode::CountersDead && detail != 0 {
+        return format!(
+            "register {detail:#x} of processor {subject} is not there or refuses its value, though \
+             CPUID promises it: the PMU is advertised, not emulated"
+        );
+    }
     let reason = no_branches(BranchReason::from_wire(detail as u32));
     let values = [
         ("{version}", WIRE_VERSION.to_string()),

@@ -6,7 +6,7 @@ use crate::cpu::errata;
 use crate::cpu::generation::AmdGeneration;
 use crate::cpu::lbr::Branches;
 use crate::cpu::machine::{CpuidResult, Machine};
-use crate::cpu::registers::apic::{ApicBase, IA32_APIC_BASE};
+use crate::cpu::registers::apic::{ApicBase, IA32_APIC_BASE, IA32_X2APIC_LVT_PMI};
 use crate::cpu::registers::cpuid::{
     LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_FREEZE,
     LEAF80000022_EAX_PERFMON_V2, PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
@@ -31,7 +31,7 @@ const PAGE_BITS: u32 = 12;
 
 impl Capabilities {
     /// Discovers the processor on which this runs. Reads CPUID and only those MSRs that CPUID
-    /// proves to exist; writes nothing.
+    /// promises; what one of them would have added is missing if it is not there. Writes nothing.
     pub fn discover(machine: &mut impl Machine) -> Self {
         let identity = Identity::read(machine);
         let mut capabilities = Self::bare(identity);
@@ -189,10 +189,13 @@ impl Capabilities {
         {
             return;
         }
-        let base = ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE));
+        let Ok(base) = machine.try_read_msr(IA32_APIC_BASE).map(ApicBase::from_bits) else {
+            return;
+        };
         self.apic = match (base.en(), base.extd()) {
             (false, _) => return,
             (true, false) => Apic::XApic,
+            (true, true) if machine.try_read_msr(IA32_X2APIC_LVT_PMI).is_err() => return,
             (true, true) => Apic::X2Apic,
         };
         self.delivery = match (self.interface(), self.gate) {
@@ -239,8 +242,9 @@ fn monitoring_disabled(machine: &mut impl Machine, capabilities: &Capabilities) 
 
 fn full_width_write(machine: &mut impl Machine, identity: &Identity) -> bool {
     identity.leaf1_ecx & leaf1_ecx::PDCM != 0
-        && intel::PerfCapabilities::from_bits(machine.read_msr(intel::IA32_PERF_CAPABILITIES))
-            .full_width_write()
+        && machine
+            .try_read_msr(intel::IA32_PERF_CAPABILITIES)
+            .is_ok_and(|value| intel::PerfCapabilities::from_bits(value).full_width_write())
 }
 
 /// `mask` if counters have a usable width, otherwise 0.

@@ -96,7 +96,9 @@ impl Branches {
         if identity.leaf1_ecx & leaf1_ecx::PDCM == 0 {
             return false;
         }
-        let capabilities = machine.read_msr(intel::IA32_PERF_CAPABILITIES);
+        let Ok(capabilities) = machine.try_read_msr(intel::IA32_PERF_CAPABILITIES) else {
+            return false;
+        };
         let format = intel::PerfCapabilities::from_bits(capabilities).lbr_format();
         if format == FORMAT_INFO {
             self.info |= Processor::INFO_TRANSACTIONS;

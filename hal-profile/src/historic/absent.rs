@@ -136,6 +136,13 @@ pub(crate) mod pmu {
 
     pub(crate) fn write_upstream(_: &mut impl Machine, _: &CounterConfig, _: bool) {}
 
+    pub(crate) fn each_upstream<E>(
+        _: &CounterConfig,
+        _: &mut impl FnMut(u32, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        Ok(())
+    }
+
     pub(crate) fn flags_overflow(_: &mut impl Machine, _: &Capabilities, _: &Active) -> bool {
         false
     }

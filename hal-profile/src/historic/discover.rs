@@ -28,7 +28,10 @@ pub(crate) fn monitoring_disabled(machine: &mut impl Machine, capabilities: &Cap
         ProfileInterface::P6 => is_pentium_m(capabilities),
         _ => false,
     };
-    has_monitor_bit && machine.read_msr(intel::IA32_MISC_ENABLE) & intel::MISC_ENABLE_PERFMON == 0
+    has_monitor_bit
+        && machine
+            .try_read_msr(intel::IA32_MISC_ENABLE)
+            .is_ok_and(|value| value & intel::MISC_ENABLE_PERFMON == 0)
 }
 
 fn is_pentium_m(capabilities: &Capabilities) -> bool {

@@ -69,6 +69,15 @@ pub(crate) fn write_upstream(machine: &mut impl Machine, config: &CounterConfig,
     }
 }
 
+/// NetBurst: calls `visit` for each register that comes before a select, with its value.
+pub(crate) fn each_upstream<E>(
+    config: &CounterConfig,
+    visit: &mut impl FnMut(u32, u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut upstream = config.upstream.iter().filter(|register| register.msr != 0);
+    upstream.try_for_each(|register| visit(register.msr, register.value.into()))
+}
+
 /// NetBurst: whether OVF is set in the counter's CCCR.
 pub(crate) fn flags_overflow(
     machine: &mut impl Machine,

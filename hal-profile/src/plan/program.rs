@@ -3,6 +3,7 @@
 //! For each source and each CPU type there is one [`CounterConfig`]: the registers, the values to
 //! write to them, and the slice to which they belong. All zeros: nothing to run.
 
+use crate::cpu::counter::Counter;
 use crate::cpu::lbr::Recording;
 use crate::plan::assign::{Assignment, Schedule};
 use crate::plan::counter_config::{ActiveCounters, CounterConfig};
@@ -136,6 +137,11 @@ impl CpuProgram {
         self.counters = other.counters;
         self.self_test = other.self_test;
         self.recording = other.recording;
+    }
+
+    /// Whether any slice uses the counter.
+    pub(crate) fn uses(&self, counter: Counter) -> bool {
+        self.counters & counter.global_bit() != 0
     }
 
     pub(crate) fn config(&self, index: usize) -> Option<&CounterConfig> {

@@ -94,7 +94,9 @@ impl<M: Machine> Local<'_, M> {
     /// Called when the device starts: what masked LVTPC and is still asserted may be a storm of a
     /// session before the device was disabled.
     pub(crate) fn find_storm(&mut self) {
-        self.state.storm |= self.state.capabilities.global.status != 0 && self.may_storm();
+        let status = self.state.capabilities.global.status;
+        let there = status != 0 && self.machine.try_read_msr(status).is_ok();
+        self.state.storm |= there && self.may_storm();
     }
 
     /// Whether LVTPC is masked, and a status bit is set where there are any.
@@ -248,10 +250,14 @@ impl<M: Machine> Local<'_, M> {
     /// Takes over the counters, unless START's self-test already has, and starts the slice that is
     /// due.
     fn arm(&mut self) {
-        if self.state.phase != Phase::Tested && !self.initialize() {
-            self.state.register_value = self.source_in_use().into();
+        let initialized =
+            if self.state.phase == Phase::Tested { Ok(()) } else { self.initialize() };
+        if let Err(error) = initialized {
+            if error == ErrorCode::FixedCounterTaken {
+                self.state.register_value = self.source_in_use().into();
+            }
             self.state.phase = Phase::Ended;
-            self.end(ErrorCode::FixedCounterTaken);
+            self.end(error);
             return;
         }
         if !self.begin_branches() {
@@ -266,22 +272,41 @@ impl<M: Machine> Local<'_, M> {
         self.state.phase = Phase::Running;
     }
 
-    /// Takes over the counters, and notes what is found in shared registers. `false`: another owner
-    /// has enabled a fixed counter that the program needs.
-    pub(crate) fn initialize(&mut self) -> bool {
-        let Some(cpu_program) = self.cpu_program().filter(|cpu_program| cpu_program.counters != 0)
-        else {
-            return true;
+    /// Takes over the counters, and notes what is found in shared registers, once every register of
+    /// the program has been seen to be there. Nothing is left changed if that is refused:
+    /// `FixedCounterTaken`, `BranchesTaken`, or `CountersDead` with the register's number in
+    /// `register_value`.
+    pub(crate) fn initialize(&mut self) -> Result<(), ErrorCode> {
+        let uses = |one: &&CpuProgram| one.counters != 0 || one.recording.depth != 0;
+        let Some(cpu_program) = self.cpu_program().filter(uses) else {
+            return Ok(());
         };
+        self.read_each()?;
         let state = &mut *self.state;
         // The whole PMU is reserved, and still a fixed counter may be on: left so by firmware (Linux
         // reports such), or by an owner who did not ask. It is left alone.
         let fixed = pmu::enabled_fixed(self.machine, &state.capabilities);
         state.saved.fixed = fixed;
         if u64::from(fixed) << 32 & cpu_program.counters != 0 {
-            return false;
+            return Err(ErrorCode::FixedCounterTaken);
+        }
+        if self.branches_taken() {
+            return Err(ErrorCode::BranchesTaken);
         }
         let samples = self.program.settings.samples;
+        let state = &mut *self.state;
+        let capabilities = &state.capabilities;
+        let saved = &mut state.saved;
+        // The whole unit is reserved only where it samples.
+        saved.resets = samples
+            && capabilities.errata.reset_at_start
+            && pmu::is_unused(self.machine, capabilities);
+        pmu::note_found(self.machine, capabilities, cpu_program, saved);
+        self.write_each()?;
+        if cpu_program.counters == 0 {
+            return Ok(());
+        }
+        let state = &mut *self.state;
         let capabilities = &state.capabilities;
         // While only counting, all other status bits belong to whoever has the handler.
         let ours = if samples {
@@ -289,15 +314,10 @@ impl<M: Machine> Local<'_, M> {
         } else {
             cpu_program.counters | capabilities.global.freeze
         };
-        let saved = &mut state.saved;
-        // The whole unit is reserved only where it samples.
-        saved.resets = samples
-            && capabilities.errata.reset_at_start
-            && pmu::is_unused(self.machine, capabilities);
-        let status = pmu::initialize(self.machine, capabilities, cpu_program, ours, saved);
-        saved.freeze =
+        let status = pmu::initialize(self.machine, capabilities, cpu_program, ours);
+        state.saved.freeze =
             if samples { pmu::freeze_seen(self.machine, capabilities, status) } else { 0 };
-        true
+        Ok(())
     }
 
     /// Ends branch recording and gives the counters back. They must be stopped.

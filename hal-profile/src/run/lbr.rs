@@ -22,6 +22,7 @@ use crate::cpu::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCT
 use crate::cpu::registers::{amd, intel};
 use crate::run::host::Local;
 use crate::run::pmu;
+use crate::run::probe::FirstTouch;
 use crate::run::state::Recorded;
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
@@ -386,6 +387,47 @@ fn filter_msr(records: BranchRecords) -> u32 {
         BranchRecords::AmdV2 => amd::LBR_SELECT,
         _ => intel::LBR_SELECT,
     }
+}
+
+/// Calls `visit` for each register that the recording uses, until it fails: see
+/// [`probe`](crate::run::probe).
+pub(crate) fn each_register<E>(
+    capabilities: &Capabilities,
+    recording: &Recording,
+    visit: &mut impl FnMut(FirstTouch) -> Result<(), E>,
+) -> Result<(), E> {
+    let records = capabilities.branches.records;
+    if recording.depth == 0 || records == BranchRecords::None {
+        return Ok(());
+    }
+    let kept = u32::from(recording.kept);
+    let mut zero = |first: u32, count: u32| {
+        (0..count).try_for_each(|index| visit(FirstTouch::own(first + index, 0, 0)))
+    };
+    match records {
+        BranchRecords::None => {}
+        BranchRecords::Info => {
+            INFO_BASES.into_iter().try_for_each(|first| zero(first, INFO_DEPTH.into()))?;
+            visit(FirstTouch::read(intel::LBR_TOS))?;
+        }
+        BranchRecords::Architectural => {
+            // The depth clears them: nothing else writes one.
+            for first in ARCHITECTURAL_BASES {
+                (first..first + kept).try_for_each(|msr| visit(FirstTouch::read(msr)))?;
+            }
+            let off = recording.control & !capabilities.branches.switch().1;
+            visit(FirstTouch::borrow(intel::IA32_LBR_CTL, u64::MAX, off))?;
+            visit(FirstTouch::borrow(intel::IA32_LBR_DEPTH, u64::MAX, kept.into()))?;
+        }
+        BranchRecords::AmdV2 => {
+            zero(amd::LBR_FROM0, 2 * kept)?;
+            visit(FirstTouch::borrow(amd::DBG_EXTN_CFG, AMD_ENABLE, 0))?;
+        }
+    }
+    if records != BranchRecords::Architectural {
+        visit(FirstTouch::borrow(filter_msr(records), u64::MAX, recording.control))?;
+    }
+    visit(FirstTouch::borrow(IA32_DEBUGCTL, FREEZE, FREEZE))
 }
 
 /// Ends a freeze, if there is one.

@@ -29,18 +29,34 @@ use crate::plan::program::CpuProgram;
 use crate::run::state::SavedRegisters;
 use shared_types::{Delivery, ProfileInterface};
 
-/// Called before the first counter of a session is set up: notes what is found, acknowledges those
-/// of the status bits `ours` that are left from before this session and, where each counter has
-/// only its select to stop it, turns the program's selects off, or all of them where an erratum
-/// asks for it. Returns the status that was found; 0 if there is none.
+/// Notes the global control register, and which of the program's general counters are enabled.
+/// Called before anything is written: [`release`] restores from it.
+pub(crate) fn note_found(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    program: &CpuProgram,
+    saved: &mut SavedRegisters,
+) {
+    (saved.control, saved.counters) = (0, 0);
+    let historic = capabilities.gate == Gate::Historic || capabilities.errata.turn_all_off_first;
+    if !historic {
+        saved.counters = enabled(machine, capabilities, program.counters);
+    }
+    if capabilities.gate == Gate::Global {
+        saved.control = machine.read_msr(capabilities.global.control);
+    }
+}
+
+/// Called before the first counter of a session is set up: acknowledges those of the status bits
+/// `ours` that are left from before this session and, where each counter has only its select to
+/// stop it, turns the program's selects off, or all of them where an erratum asks for it. Returns
+/// the status that was found; 0 if there is none.
 pub(crate) fn initialize(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     program: &CpuProgram,
     ours: u64,
-    saved: &mut SavedRegisters,
 ) -> u64 {
-    (saved.control, saved.counters) = (0, 0);
     if capabilities.gate == Gate::Each {
         // No register stops all at once here, so a counter that somebody left on would run through
         // the set-up of the others.
@@ -49,9 +65,6 @@ pub(crate) fn initialize(
         } else {
             program.counters
         };
-        if !capabilities.errata.turn_all_off_first {
-            saved.counters = enabled(machine, capabilities, counters);
-        }
         for counter in Counter::each(counters) {
             machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
@@ -59,9 +72,6 @@ pub(crate) fn initialize(
     if capabilities.gate != Gate::Global {
         return 0;
     }
-    // As found, before anything is written: `release` restores from it.
-    saved.control = machine.read_msr(capabilities.global.control);
-    saved.counters = enabled(machine, capabilities, program.counters);
     acknowledge_shown(machine, capabilities, ours)
 }
 
@@ -69,7 +79,7 @@ pub(crate) fn initialize(
 ///
 /// Source: errata AAK100, AAP53, BD53; Linux, arch/x86/events/intel/core.c,
 /// intel_pmu_nhm_workaround.
-const RESET_SELECTS: [u64; 4] = [0x43_00B5, 0x43_00D2, 0x43_00B1, 0x43_00B1];
+pub(crate) const RESET_SELECTS: [u64; 4] = [0x43_00B5, 0x43_00D2, 0x43_00B1, 0x43_00B1];
 
 /// Whether nobody has a general or a fixed counter on, so that [`reset`] disturbs no one.
 pub(crate) fn is_unused(machine: &mut impl Machine, capabilities: &Capabilities) -> bool {
@@ -140,7 +150,8 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
     if capabilities.fixed == 0 {
         return 0;
     }
-    let control = machine.read_msr(intel::IA32_FIXED_CTR_CTRL);
+    // Before START nothing has touched it yet.
+    let control = machine.try_read_msr(intel::IA32_FIXED_CTR_CTRL).unwrap_or(0);
     Counter::each(capabilities.fixed.into())
         // A nibble for each counter (SDM, "Architectural Performance Monitoring Version 2").
         .filter(|counter| control >> (4 * u32::from(counter.index() % 16)) & COUNTS != 0)
@@ -148,7 +159,7 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 }
 
 /// The bits of a fixed counter's nibble that make it count: OS and USR.
-const COUNTS: u64 = 3;
+pub(crate) const COUNTS: u64 = 3;
 
 /// Sets up every counter, and then starts all.
 pub(crate) fn enable_monitoring(
@@ -483,11 +494,21 @@ pub(crate) fn is_masked(machine: &mut impl Machine, capabilities: &Capabilities)
     LvtPc::from_bits(lvtpc(machine, capabilities)).mask()
 }
 
-/// Clears LVTPC's mask bit if it is set.
+/// Clears LVTPC's mask bit if it is set. Also where START was refused before it had seen LVTPC
+/// written.
 pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) {
+    let entry = LvtPc::from_bits(lvtpc(machine, capabilities));
     // A write that would change nothing may cost an exit in a guest.
-    if is_masked(machine, capabilities) {
-        set_lvtpc_mask(machine, capabilities, false);
+    if !entry.mask() {
+        return;
+    }
+    let entry = entry.with_mask(false).into_bits();
+    match capabilities.apic {
+        Apic::None => {}
+        Apic::XApic => machine.write_apic(LVTPC_OFFSET, entry),
+        Apic::X2Apic => {
+            let _ = machine.try_write_msr(IA32_X2APIC_LVT_PMI, entry.into());
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::run::host::Local;
 use crate::run::pmu;
 use crate::run::state::{Phase, SelfTest};
 use crate::run::throttle::STORM;
+use shared_types::ErrorCode;
 
 /// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
 /// longer for it; together they stay below the 20,000 that a START may take on each processor.
@@ -30,7 +31,11 @@ impl<M: Machine> Local<'_, M> {
         }
         if matches!(
             self.state.self_test,
-            SelfTest::Passed | SelfTest::FixedTaken | SelfTest::BranchesTaken | SelfTest::Storm
+            SelfTest::Passed
+                | SelfTest::FixedTaken
+                | SelfTest::BranchesTaken
+                | SelfTest::RegisterAbsent
+                | SelfTest::Storm
         ) {
             return;
         }
@@ -39,15 +44,15 @@ impl<M: Machine> Local<'_, M> {
         };
         // Once for each START: a later try would note what the first one wrote as what others had
         // left.
-        if first && !self.initialize() {
-            self.state.self_test = SelfTest::FixedTaken;
+        if first && let Err(error) = self.initialize() {
+            self.state.self_test = match error {
+                ErrorCode::FixedCounterTaken => SelfTest::FixedTaken,
+                ErrorCode::BranchesTaken => SelfTest::BranchesTaken,
+                _ => SelfTest::RegisterAbsent,
+            };
             return;
         }
         self.state.phase = Phase::Tested;
-        if first && self.branches_taken() {
-            self.state.self_test = SelfTest::BranchesTaken;
-            return;
-        }
         let samples = self.program.settings.samples;
         if cpu_program.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;

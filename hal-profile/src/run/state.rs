@@ -70,7 +70,8 @@ pub struct ProcessorState {
     /// The [`shared_types::ErrorCode`] with which the session ended here, or 0.
     pub(crate) ended: u32,
     /// What the last refusal was based on: the value of a register (LVTPC, the control of branch
-    /// recording), or the source that needs a fixed counter in use.
+    /// recording), the number of one that is not there, or the source that needs a fixed counter in
+    /// use.
     pub(crate) register_value: u64,
     pub(crate) branches: Recorded,
 }
@@ -113,6 +114,8 @@ pub(crate) enum SelfTest {
     FixedTaken = 5,
     /// Another owner is recording branches.
     BranchesTaken = 6,
+    /// A register of the program is not there.
+    RegisterAbsent = 7,
 }
 
 /// The order in which slices run: each cycle is a new permutation.

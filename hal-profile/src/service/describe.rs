@@ -4,7 +4,7 @@ use super::io_buffer::{Answer, IoBuffer, refused};
 use super::{Host, Service, now};
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::counter::MAX_COUNTERS;
-use crate::cpu::machine::Machine;
+use crate::cpu::machine::{GeneralProtection, Machine};
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
 use crate::cpu::registers::intel;
 use crate::cpu::selection::{Hv1, Hypervisor, Selection};
@@ -188,7 +188,8 @@ pub(super) fn flags<const N: usize>(all: [(bool, u32); N]) -> u32 {
     all.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Reads the performance-monitoring registers of this processor, and its time-stamp counter.
+/// Reads the performance-monitoring registers of this processor that are there, and its time-stamp
+/// counter.
 fn read_registers(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -206,7 +207,10 @@ fn read_registers(
         let value = match number {
             Register::CR4 => machine.read_cr4(),
             APIC_PAGE.. => machine.read_apic(number - APIC_PAGE).into(),
-            msr => machine.read_msr(msr),
+            msr => match machine.try_read_msr(msr) {
+                Ok(value) => value,
+                Err(GeneralProtection) => return,
+            },
         };
         add(number, value);
     });

@@ -141,6 +141,7 @@ impl<'a, P: Processors> Reserved<'a, P> {
             SelfTest::Storm => refused(ErrorCode::InterruptStorm, failed, register_value),
             SelfTest::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, register_value),
             SelfTest::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, failed.into()),
+            SelfTest::RegisterAbsent => refused(ErrorCode::CountersDead, failed, register_value),
             _ => refused(ErrorCode::CountersDead, failed, 0),
         })
     }

@@ -234,14 +234,14 @@ impl Registers {
     }
 
     /// The driver has written an MSR; what silicon refuses stays as it was.
-    pub fn wrote(&mut self, cpu: &Cpu, index: usize, msr: u32) {
+    pub fn wrote(&mut self, cpu: &mut Cpu, index: usize, msr: u32) {
         let found = rows(cpu).find_map(|row| Some((row.4, row.index(msr)?)));
         if let (Some(watched), Some((role, number))) = (self.watched.get_mut(index), found) {
             match role {
                 Role::Counter => watched.ours |= 1 << number,
                 Role::Fixed => watched.ours |= 1 << (FIXED + number),
                 Role::Select(_) => {
-                    watched.selects.insert(number, value);
+                    watched.selects.insert(number, read(cpu, msr).unwrap_or(0));
                 }
                 Role::Branches(_) | Role::Record => watched.branches = true,
                 _ => {}

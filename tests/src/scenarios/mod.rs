@@ -18,6 +18,7 @@ macro_rules! scenarios {
     };
 }
 
+mod absent;
 mod added;
 mod amd_counters;
 mod branches;
@@ -47,6 +48,7 @@ mod threads;
 #[must_use]
 pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
     let files = [
+        ("absent", absent::all::<B>()),
         ("added", added::all::<B>()),
         ("amd_counters", amd_counters::all::<B>()),
         ("branches", branches::all::<B>()),
