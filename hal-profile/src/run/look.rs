@@ -36,6 +36,7 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn look(&mut self) -> u64 {
         let interface = self.state.capabilities.interface();
         // The historic interfaces' selects have bits that the processor changes itself (OVF).
+        // mistake: not-looked
         if !matches!(interface, ProfileInterface::Emon | ProfileInterface::Amd64) {
             return 0;
         }
@@ -120,6 +121,7 @@ impl<M: Machine> Local<'_, M> {
             }
             if differs {
                 changed |= config.bit();
+                // mistake: select-fought-for
                 if *select == Select::PutBack {
                     *select = Select::Lost;
                     counts[config.source] = Count::default();
@@ -155,12 +157,14 @@ impl<M: Machine> Local<'_, M> {
             if !is_its_own {
                 note(changes, counter.config.write_msr, counter.last, value);
             }
+            // mistake: change-counted
             if is_its_own && changed & counter.config.bit() == 0 {
                 total.add_up(counter, value);
                 looked.total = total.counted;
             } else {
                 counter.last = value;
                 total.counted = looked.total;
+                // mistake: time-of-a-change
                 looked.unknown = looked.unknown.saturating_add(since);
             }
         }

@@ -81,8 +81,9 @@ pub struct Count {
     /// How long the session has been running on this processor, less the time in its interrupt
     /// handler, whose events are not the programs'.
     pub enabled: u64,
-    /// How long this source has been on a counter; the whole time for one that runs in every slice,
-    /// because between slices only the driver runs.
+    /// How long this source has been on a counter, less the time in which somebody had changed its
+    /// registers ([`Changes`]); the whole time for one that runs in every slice, because between
+    /// slices only the driver runs. 0 if nothing is known of it.
     pub running: u64,
     /// How many times it was put on a counter and taken off again.
     pub slices: u64,

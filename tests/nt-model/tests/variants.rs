@@ -58,6 +58,10 @@ const FLOPS_WORK: &str =
 const FIXED_INSTRUCTIONS: u32 = 0x8000_0100;
 /// LVTPC's offset in the local APIC's page, and its mask bit.
 const LVTPC: u32 = 0x340;
+/// IA32_PERF_GLOBAL_CTRL, IA32_PERFEVTSEL0, and a select that someone else writes there.
+const GLOBAL_CONTROL: u32 = 0x38F;
+const SELECT_0: u32 = 0x186;
+const CYCLES: u64 = 0x43_003C;
 const LVTPC_MASK: u32 = 1 << 16;
 /// The comparison with the service in process, instead of a rule.
 const DIFFERENTIAL: &str = "differential";
@@ -156,6 +160,8 @@ enum Step {
     Rings(bool),
     /// The timer, which otherwise comes only once in 5 s.
     Tick,
+    /// Another owner writes an MSR of the first processor.
+    Write(u32, u64),
 }
 
 fn ask(handle: u32, code: RequestCode, input: Vec<u8>) -> Step {
@@ -246,6 +252,21 @@ fn steps(scenario: &str) -> Vec<Step> {
         "branches-kernel" => recording(8, Configure::TO_KERNEL, true),
         "branches-hidden" => recording(8, 0, false),
         "fixed" => running(1, first, 0, [SOURCES[0], FIXED_INSTRUCTIONS]),
+        "changed-control" => {
+            let mut steps = running(1, first, 0, SOURCES);
+            steps.push(about(1, counts::SNAPSHOT, first));
+            steps.push(Step::Write(GLOBAL_CONTROL, 0));
+            steps
+        }
+        "changed-select" => {
+            let mut steps = running(1, first, 0, SOURCES);
+            for _ in 0..2 {
+                steps.push(about(1, counts::SNAPSHOT, first));
+                steps.push(Step::Write(SELECT_0, CYCLES));
+                steps.push(advance());
+            }
+            steps
+        }
         "failing-start" => {
             let mut steps = configured(1, first, SAMPLE, SOURCES);
             steps.push(Step::Rings(false));
@@ -322,6 +343,11 @@ fn play<B: Backend>(
             }
             Step::Tick => {
                 machine.tick()?;
+                continue;
+            }
+            Step::Write(msr, value) => {
+                machine.cpus()[0].processor.wrmsr(msr, value).expect("a register");
+                machine.others_wrote_registers();
                 continue;
             }
             Step::Do(action) => action,

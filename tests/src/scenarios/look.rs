@@ -234,10 +234,10 @@ fn disturb<B: Backend>(machine: &mut Stepped<B>, model: &str, way: u8, random: &
         (0, false) => (0x38F, random.u64(..) & 0b11),
         (1, true) => (0xC001_0000 | one, AMD_CYCLES),
         (1, false) => (0x38D, 0),
-        (2, true) => (0xC001_0200 | 2 * one, random.u64(..2) * AMD_CYCLES),
+        (2, true) => (0xC001_0200 | (2 * one), random.u64(..2) * AMD_CYCLES),
         (2, false) => (0x186 + one, random.u64(..2) * CYCLES),
         // Lowered, it might have passed its last value again by the next look.
-        (3, true) => (0xC001_0201 | 2 * one, 1 << 44),
+        (3, true) => (0xC001_0201 | (2 * one), 1 << 44),
         (3, false) if model == "core2" => return,
         (3, false) => (0x4C1 + one, 1 << 44),
         // FREEZE_PERFMON_ON_PMI; AMD's needs LbrAndPmcFreeze.
