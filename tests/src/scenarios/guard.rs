@@ -30,6 +30,7 @@ scenarios![
     a_start_after_a_storm_acknowledges_what_it_sees,
     a_new_configuration_knows_nothing_of_the_run_before,
     a_hundred_calm_windows_halve_the_period,
+    a_doubled_period_fits_a_sign_extended_write,
 ];
 
 const TOTAL_ISSUES: u32 = 0x02;
@@ -352,4 +353,16 @@ fn a_hundred_calm_windows_halve_the_period<B: Backend>() {
         assert_eq!(statistics.throttled, 1, "{windows} {cost}");
         assert_eq!(statistics.longest_period, longest, "{windows} {cost}");
     }
+}
+
+/// Without full-width writes 32 bits are sign-extended (SDM vol. 3, "Full-Width Writes to Performance
+/// Counter Registers"): a period of 2^31 and more would become another.
+fn a_doubled_period_fits_a_sign_extended_write<B: Backend>() {
+    let mut machine = Stepped::<B>::new("core2", 1);
+    machine.run(SAMPLE, &[Spec { interval: 1_500_000_000, ..spec(TOTAL_ISSUES) }]);
+    costly(&mut machine, 20_000_000, 1_000_001);
+    let statistics = machine.statistics();
+    assert_eq!(statistics.throttled, 1);
+    let longest = statistics.longest_period;
+    assert!((1_500_000_000..1 << 31).contains(&longest), "{longest}");
 }

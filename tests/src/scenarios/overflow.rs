@@ -27,6 +27,8 @@ scenarios![
     two_overflows_in_one_interrupt_are_no_storm,
     an_interrupt_after_the_session_is_not_charged_to_it,
     an_overflow_behind_a_masked_lvtpc_is_not_lost,
+    no_reload_is_shorter_than_a_counter_takes,
+    a_freeze_that_begins_in_a_session_ends_with_each_overflow,
 ];
 
 const TOTAL_ISSUES: u32 = 2;
@@ -333,4 +335,36 @@ fn an_overflow_behind_a_masked_lvtpc_is_not_lost<B: Backend>() {
         }
         machine.stop();
     }
+}
+
+/// A late interrupt leaves 110 events of the next period, and Nehalem's counters lose interrupts
+/// below 128 (Linux, arch/x86/events/intel/core.c, nhm_limit_period).
+fn no_reload_is_shorter_than_a_counter_takes<B: Backend>() {
+    let mut machine = Stepped::<B>::new("skylake", 1);
+    machine.run(SAMPLE, &[sampled(BRANCH_INSTRUCTIONS)]);
+    machine.retire(0, &[(Event::Branches, 2 * PERIOD - 110)]);
+    assert!(machine.take_interrupt(0));
+    assert_eq!(machine.client.read(0, 0xC1), (1 << 48) - 128);
+}
+
+/// Somebody sets FREEZE_PERFMON_ON_PMI in the middle, and the first interrupt is lost: the poll finds
+/// the freeze, and from then on each interrupt ends its own.
+fn a_freeze_that_begins_in_a_session_ends_with_each_overflow<B: Backend>() {
+    const DEBUGCTL: u32 = 0x1D9;
+    const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
+    let mut machine = Stepped::<B>::new("skylake", 1);
+    machine.run(SAMPLE, &[sampled(TOTAL_ISSUES)]);
+    machine.client.write(0, DEBUGCTL, FREEZE_PERFMON_ON_PMI);
+    machine.client.model.others_wrote_registers();
+    machine.pass(PERIOD);
+    machine.retire(0, &[(Event::Instructions, PERIOD)]);
+    let _lost = machine.processor(0).acknowledge_interrupt();
+    machine.tick();
+    assert_eq!(machine.statistics().lost[LossCause::Missed as usize], 1);
+    for round in 2..=5 {
+        machine.pass(PERIOD);
+        machine.retire(0, &[(Event::Instructions, round * PERIOD)]);
+        assert!(machine.take_interrupt(0), "{round}");
+    }
+    assert_eq!(machine.statistics().generated, 5);
 }
