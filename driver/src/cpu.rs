@@ -63,7 +63,15 @@ impl Machine for Cpu {
     }
 
     fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
-        fault::write_msr(msr, value)
+        fault::write_msrs(msr, 1, value).map_err(|_| GeneralProtection)
+    }
+
+    fn try_read_msrs(&mut self, first: u32, count: u32) -> Result<(), u32> {
+        fault::read_msrs(first, count)
+    }
+
+    fn try_write_msrs(&mut self, first: u32, count: u32, value: u64) -> Result<(), u32> {
+        fault::write_msrs(first, count, value)
     }
 
     #[inline]

@@ -28,8 +28,9 @@ const EXCEPTION_UNWIND: u32 = 0x66;
 /// RDMSR and WRMSR: 0F 32 and 0F 30.
 const LENGTH: u64 = 2;
 
-/// Defines a function that executes an instruction, with the instruction's registers; R8D is then 0,
-/// or 1 if the processor refused it. In assembly alone, so that no indirect call may go there.
+/// Defines a function that executes an instruction for R9D registers from ECX on, at least one. R8D
+/// is then 0, or 1 if the processor refused the one before ECX. In assembly alone, so that no
+/// indirect call may go there.
 macro_rules! refusable {
     ($instruction:literal) => {
         global_asm!(
@@ -42,8 +43,12 @@ macro_rules! refusable {
             ".seh_handler {handler}, @except",
             ".seh_endprologue",
             "xor r8d, r8d",
+            "2:",
             $instruction,
             concat!("halprof_after_", $instruction, ":"),
+            "inc ecx",
+            "dec r9d",
+            "jnz 2b",
             "ret",
             ".seh_endproc",
             ".section .gehcont$y, \"dr\"",
@@ -57,8 +62,8 @@ macro_rules! refusable {
 refusable!("rdmsr");
 refusable!("wrmsr");
 
-/// EXCEPTION_ROUTINE of both, which contain nothing else that can raise an
-/// exception. The IRQL at which it was raised.
+/// EXCEPTION_ROUTINE of both, which contain nothing else that can raise an exception. The IRQL at
+/// which it was raised.
 unsafe extern "C" fn refused(
     record: *const EXCEPTION_RECORD,
     _frame: *const c_void,
@@ -78,6 +83,8 @@ unsafe extern "C" fn refused(
     // mistake: resumes-at-the-instruction
     context.Rip = context.Rip.wrapping_add(LENGTH);
     context.R8 = 1;
+    // The row ends.
+    context.R9 = 1;
     // mistake: another-answer
     ExceptionContinueExecution
 }
@@ -87,20 +94,31 @@ pub(crate) fn read_msr(msr: u32) -> Result<u64, GeneralProtection> {
     let (low, high, refused): (u32, u32, u32);
     // SAFETY: ring 0; the core reads only MSRs that CPUID promises, and none that affects memory.
     unsafe {
-        asm!("call halprof_rdmsr", in("ecx") msr, out("eax") low, out("edx") high,
-            out("r8d") refused);
+        asm!("call halprof_rdmsr", inout("ecx") msr => _, inout("r9d") 1 => _, out("eax") low,
+            out("edx") high, out("r8d") refused);
     }
     if refused == 0 { Ok(u64::from(high) << 32 | u64::from(low)) } else { Err(GeneralProtection) }
 }
 
-/// WRMSR. Masked.
-pub(crate) fn write_msr(msr: u32, value: u64) -> Result<(), GeneralProtection> {
-    let refused: u32;
+/// RDMSR of a row of registers; an error is the first that is refused. Masked.
+pub(crate) fn read_msrs(first: u32, count: u32) -> Result<(), u32> {
+    let (msr, refused): (u32, u32);
+    // SAFETY: as in `read_msr`.
+    unsafe {
+        asm!("call halprof_rdmsr", inout("ecx") first => msr, inout("r9d") count.max(1) => _,
+            out("eax") _, out("edx") _, out("r8d") refused);
+    }
+    if refused == 0 { Ok(()) } else { Err(msr.wrapping_sub(1)) }
+}
+
+/// WRMSR of a value to a row of registers; an error is the first that refuses it. Masked.
+pub(crate) fn write_msrs(first: u32, count: u32, value: u64) -> Result<(), u32> {
+    let (msr, refused): (u32, u32);
     // SAFETY: ring 0; the core writes only performance-monitoring MSRs that CPUID promises, and
     // LVTPC, with values that it computes itself. None affects memory.
     unsafe {
-        asm!("call halprof_wrmsr", in("ecx") msr, in("eax") value as u32,
-            in("edx") (value >> 32) as u32, out("r8d") refused);
+        asm!("call halprof_wrmsr", inout("ecx") first => msr, inout("r9d") count.max(1) => _,
+            in("eax") value as u32, in("edx") (value >> 32) as u32, out("r8d") refused);
     }
-    if refused == 0 { Ok(()) } else { Err(GeneralProtection) }
+    if refused == 0 { Ok(()) } else { Err(msr.wrapping_sub(1)) }
 }

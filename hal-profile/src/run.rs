@@ -3,6 +3,7 @@
 
 mod control;
 pub mod event_ring;
+pub(crate) mod first_touch;
 pub mod host;
 pub(crate) mod lbr;
 mod look;

@@ -37,6 +37,17 @@ pub trait Machine {
     /// WRMSR; an error if the register is not there or refuses the value. It costs more than
     /// [`write_msr`](Self::write_msr).
     fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection>;
+    /// RDMSR of `count` registers from `first` on; an error is the first that is not there.
+    fn try_read_msrs(&mut self, first: u32, count: u32) -> Result<(), u32> {
+        let mut all = (0..count).map(|index| first + index);
+        all.try_for_each(|msr| self.try_read_msr(msr).map(drop).map_err(|_| msr))
+    }
+    /// WRMSR of `value` to `count` registers from `first` on; an error is the first that is not
+    /// there.
+    fn try_write_msrs(&mut self, first: u32, count: u32, value: u64) -> Result<(), u32> {
+        let mut all = (0..count).map(|index| first + index);
+        all.try_for_each(|msr| self.try_write_msr(msr, value).map_err(|_| msr))
+    }
     /// RDPMC with ECX = `counter`, in the encoding of the processor's manual.
     fn read_pmc(&mut self, counter: u32) -> u64;
     /// Reads a register of the local APIC's page, in xAPIC mode only.

@@ -2,7 +2,7 @@
 //!
 //! [`select_interface`] makes the choice. Sources: for `hal`, G. Chappell, "Hardware Performance Counters"
 //! (HAL of the original Windows 10); for `used`, the older processors' manuals and one safety rule:
-//! an MSR that is not proved to exist is not touched, because its #GP is a bug check.
+//! an MSR that CPUID does not promise is not touched. One that it promises in vain is found at START.
 
 use crate::cpu::machine::{CpuidResult, Machine};
 use crate::cpu::registers::cpuid::{

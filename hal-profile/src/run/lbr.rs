@@ -20,9 +20,9 @@ use crate::cpu::lbr::{AMD_ENABLE, Branches, INFO_DEPTH, LBR, Recording};
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, LbrInfo};
 use crate::cpu::registers::{amd, intel};
+use crate::run::first_touch::FirstTouch;
 use crate::run::host::Local;
 use crate::run::pmu;
-use crate::run::probe::FirstTouch;
 use crate::run::state::Recorded;
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
@@ -401,26 +401,25 @@ pub(crate) fn each_register<E>(
         return Ok(());
     }
     let kept = u32::from(recording.kept);
-    let mut zero = |first: u32, count: u32| {
-        (0..count).try_for_each(|index| visit(FirstTouch::own(first + index, 0, 0)))
-    };
     match records {
         BranchRecords::None => {}
         BranchRecords::Info => {
-            INFO_BASES.into_iter().try_for_each(|first| zero(first, INFO_DEPTH.into()))?;
+            for first in INFO_BASES {
+                visit(FirstTouch::clear_row(first, INFO_DEPTH.into()))?;
+            }
             visit(FirstTouch::read(intel::LBR_TOS))?;
         }
         BranchRecords::Architectural => {
             // The depth clears them: nothing else writes one.
             for first in ARCHITECTURAL_BASES {
-                (first..first + kept).try_for_each(|msr| visit(FirstTouch::read(msr)))?;
+                visit(FirstTouch::read_row(first, kept))?;
             }
             let off = recording.control & !capabilities.branches.switch().1;
             visit(FirstTouch::borrow(intel::IA32_LBR_CTL, u64::MAX, off))?;
             visit(FirstTouch::borrow(intel::IA32_LBR_DEPTH, u64::MAX, kept.into()))?;
         }
         BranchRecords::AmdV2 => {
-            zero(amd::LBR_FROM0, 2 * kept)?;
+            visit(FirstTouch::clear_row(amd::LBR_FROM0, 2 * kept))?;
             visit(FirstTouch::borrow(amd::DBG_EXTN_CFG, AMD_ENABLE, 0))?;
         }
     }

@@ -29,67 +29,13 @@ use crate::cpu::registers::intel;
 use crate::historic::pmu as historic;
 use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::plan::program::{CpuProgram, Program};
+use crate::run::first_touch::FirstTouch;
 use crate::run::host::Local;
 use crate::run::{lbr, pmu};
 use shared_types::ErrorCode;
 
 /// OS and USR in every nibble of IA32_FIXED_CTR_CTRL.
 const FIXED_COUNTS: u64 = pmu::COUNTS * 0x1111_1111_1111_1111;
-
-/// A register that a session uses on one processor, and how it is touched first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FirstTouch {
-    /// The register.
-    pub(crate) msr: u32,
-    reads: bool,
-    write: Option<FirstWrite>,
-}
-
-/// The first write of a register, and what it is left as.
-#[derive(Clone, Copy, Debug)]
-struct FirstWrite {
-    /// The bits that change; the others are written as read.
-    mask: u64,
-    /// What is written there.
-    value: u64,
-    /// What they are left as; `None`: as found.
-    left: Option<u64>,
-    /// It is the select of the counter that is touched next.
-    select: bool,
-}
-
-impl FirstTouch {
-    /// Only reads.
-    pub(crate) const fn read(msr: u32) -> Self {
-        Self { msr, reads: true, write: None }
-    }
-
-    /// Writes these bits, and reads nothing.
-    const fn acknowledge(msr: u32, bits: u64) -> Self {
-        let write = FirstWrite { mask: u64::MAX, value: bits, left: Some(bits), select: false };
-        Self { msr, reads: false, write: Some(write) }
-    }
-
-    /// Writes `value`, then `left`.
-    pub(crate) const fn own(msr: u32, value: u64, left: u64) -> Self {
-        Self::part(msr, u64::MAX, value, Some(left))
-    }
-
-    /// Writes these bits of `mask`, then all as found.
-    pub(crate) const fn borrow(msr: u32, mask: u64, value: u64) -> Self {
-        Self::part(msr, mask, value, None)
-    }
-
-    const fn part(msr: u32, mask: u64, value: u64, left: Option<u64>) -> Self {
-        let write = FirstWrite { mask, value, left, select: false };
-        Self { msr, reads: true, write: Some(write) }
-    }
-
-    const fn select(msr: u32, value: u64, off: u64) -> Self {
-        let write = FirstWrite { mask: u64::MAX, value, left: Some(off), select: true };
-        Self { msr, reads: true, write: Some(write) }
-    }
-}
 
 /// Calls `visit` for each register that START, any slice or an interrupt of the program uses, once
 /// for each counter, until it fails. `resets`: counters are reset before each slice.
@@ -179,10 +125,7 @@ fn each_of_counter<E>(
 /// Reads a register; if it is not there, returns its number.
 #[inline(never)]
 fn read(machine: &mut impl Machine, touch: &FirstTouch) -> Result<(), u32> {
-    if touch.reads && machine.try_read_msr(touch.msr).is_err() {
-        return Err(touch.msr);
-    }
-    Ok(())
+    if touch.reads { machine.try_read_msrs(touch.msr, touch.count) } else { Ok(()) }
 }
 
 /// Writes a register, which has been read. `select`: the select that was turned off last, until its
@@ -193,9 +136,12 @@ fn write(
     touch: &FirstTouch,
     select: &mut Option<(u32, u64)>,
 ) -> Result<(), u32> {
-    let FirstTouch { msr, reads, write: Some(write) } = *touch else {
+    let FirstTouch { msr, count, reads, write: Some(write) } = *touch else {
         return Ok(());
     };
+    if count > 1 {
+        return machine.try_write_msrs(msr, count, write.value);
+    }
     let kept = reads && (write.select || write.left.is_none() || write.mask != u64::MAX);
     let found = if kept { machine.read_msr(msr) } else { 0 };
     let value = found & !write.mask | write.value;

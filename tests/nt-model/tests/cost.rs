@@ -4,9 +4,10 @@
 //! they are kept below budgets, and printed.
 
 use crate::client::{Client, client};
-use halprof_tests::requests::spec;
+use halprof_tests::branches::recorders;
+use halprof_tests::requests::{bytes, configuration, spec};
 use nt_model::cost::{Cost, PROCESSOR_MOST};
-use shared_types::request::session::{self, SAMPLE, Spec};
+use shared_types::request::session::{self, Configure, SAMPLE, Spec};
 use shared_types::request::{RequestCode, counts, samples};
 
 const TOTAL_ISSUES: u32 = 2;
@@ -104,5 +105,24 @@ fn requests_on_many_processors() {
             assert_eq!((now, most), (POOL_DEVICE + POOL_EACH * processors, now));
             println!("masked {}", bus.masked_most);
         }
+    }
+}
+
+/// START of a session that records branches sees each of their registers before it relies on them.
+#[test]
+fn start_with_branches() {
+    for recorder in recorders() {
+        let mut client = Client::of(&[recorder.leaves]);
+        let number = client.open();
+        let spec = Spec { filter: Spec::USER, interval: PERIOD, ..spec(TOTAL_ISSUES) };
+        let branches = recorder.most.into();
+        let head = Configure { session: number, sources: 1, branches, ..configuration(SAMPLE) };
+        let configured = client.send(session::CONFIGURE, &bytes(&head, &[spec]));
+        assert_eq!(configured.refusal(), None, "{}", recorder.name);
+        let start = cost(&mut client, session::START, number);
+        let masked = client.model.machine.engine.bus().masked_most;
+        println!("{}: start {start:?}, masked {masked}", recorder.name);
+        assert!(start.instructions < PROCESSOR_MOST, "{}: {start:?}", recorder.name);
+        assert!(masked < 3000, "{}: {masked}", recorder.name);
     }
 }
