@@ -5,6 +5,7 @@ mod branches;
 mod budget;
 mod client;
 mod cost;
+mod cpuid;
 mod differential;
 mod faults;
 mod guest;
