@@ -23,6 +23,10 @@
     Does not send the computer to sleep.
 .PARAMETER Keep
     Does not remove the driver at the end.
+.PARAMETER AbsentRegister
+    Has a kernel debugger make the driver read a register that no processor has, and asks for the
+    debugger's commands on the way. Where the driver does not catch the exception, Windows stops
+    with a bug check.
 .PARAMETER WithoutDriver
     Tries Windows' own tracing and installs nothing: only halprof.exe is needed, and neither test
     signing nor a restart.
@@ -34,6 +38,7 @@ param(
     [switch]$Verifier,
     [switch]$NoSleep,
     [switch]$Keep,
+    [switch]$AbsentRegister,
     [switch]$WithoutDriver
 )
 
@@ -687,6 +692,28 @@ Invoke-Step 'a client is killed' {
     Assert-That ($null -eq (Get-Answer 'free' 'info').holder) 'somebody still holds the counters'
     Assert-Clear 'registers-after-kill'
     'the next measurement started at once, and the registers are equal to before'
+}
+
+# --- a register that is not there -----------------------------------------------------------------
+
+# No register that CPUID promises is missing on an ordinary machine, and no request names one: a
+# breakpoint in the driver's only function with RDMSR and an exception handler puts another number in.
+Invoke-Step 'a register that is not there' {
+    Assert-Ready
+    if (-not $AbsentRegister) {
+        Skip-Step 'only with -AbsentRegister, which needs a kernel debugger'
+    }
+    Write-Host 'In the kernel debugger: bp halprof!halprof_rdmsr "r ecx=0xffffffff; gc", then g. If it stops at the exception, gn.'
+    [void](Read-Host 'Then press Enter here')
+    $ran = Invoke-Tool 'absent-register' '--json stat -d 1' 600
+    Write-Host 'In the kernel debugger: bc *, then g.'
+    [void](Read-Host 'Then press Enter here')
+    $answer = $ran.Text | ConvertFrom-Json
+    Assert-That ($answer.schema -eq 'halprof/error/2') "the measurement ended with $($ran.Status) and no error: was the breakpoint set?"
+    Assert-That ($answer.error.code -eq 'counters-dead' -and $answer.error.message -match '0xffffffff') "$($answer.error.code): $($answer.error.message)"
+    [void](Get-Answer 'after-absent-register' 'stat -d 1')
+    Assert-Clear 'registers-after-absent-register'
+    'START refused it, and the next measurement works'
 }
 
 # --- sleep ----------------------------------------------------------------------------------------
