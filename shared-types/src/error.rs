@@ -85,8 +85,9 @@ wire_enum! {
         NotConfigured = 24 "not-configured"
         /// The session does not have this source: `subject` is its number.
         SourceNotInSession = 25 "source-not-in-session"
-        /// Memory could not be allocated, or the rings would exceed their limit: `detail` is the
-        /// number of bytes requested, `subject` the added processor that they were for, or 0.
+        /// Memory could not be allocated for rings, or for counts that need several replies; or the
+        /// rings would exceed their limit: `detail` is the number of bytes requested, `subject` the
+        /// added processor that they were for, or 0.
         NoMemory = 26 "no-memory"
         /// The session does not sample.
         NotSampling = 27 "not-sampling"

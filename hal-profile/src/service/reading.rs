@@ -31,7 +31,7 @@ impl Pages {
 
     /// The processors of the page that begins with processor `first`, if one does.
     pub(super) fn beginning_with(self, first: usize) -> Option<Range<usize>> {
-        let begins = first == 0 || first < self.processors && first % self.most() == 0;
+        let begins = first == 0 || first < self.processors && first.is_multiple_of(self.most());
         begins.then(|| first..self.processors.min(first + self.most()))
     }
 

@@ -100,6 +100,7 @@ impl Method {
 
 /// The state of the framework.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Framework {
     objects: BTreeMap<u64, Object>,
     requests: BTreeMap<u64, Request>,
