@@ -58,7 +58,8 @@ impl Capabilities {
         // 49ff3b4aec51).
         capabilities.masks_lvtpc |= capabilities.virtualized;
         capabilities.deliver(machine);
-        let freezes = capabilities.gate == Gate::Global && capabilities.global.freeze != 0;
+        // Not `freeze`: recording also writes IA32_DEBUGCTL, which exists with PDCM only.
+        let freezes = capabilities.global.freeze_control != 0;
         let (interface, delivery) = (capabilities.interface(), capabilities.delivery);
         capabilities.branches =
             Branches::discover(machine, &capabilities.identity, interface, delivery, freezes);

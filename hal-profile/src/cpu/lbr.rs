@@ -1,6 +1,6 @@
 //! Branch records: whether a processor has them, how many, and what a session asks of them.
 //!
-//! `Branches::discover` makes every check before any of their registers is touched; `recorder`
+//! `Branches::discover` makes every check before any of their registers is touched; `run/lbr.rs`
 //! makes all other accesses.
 
 use crate::cpu::machine::Machine;
@@ -64,7 +64,8 @@ pub struct Recording {
 
 impl Branches {
     /// Discovers how the processor on which this runs records branches. `freezes`: overflows freeze
-    /// them by a bit of the global status register.
+    /// them by a bit of the global status register, as IA32_DEBUGCTL says, which exists (Intel: and
+    /// with it, by PDCM, IA32_PERF_CAPABILITIES).
     pub(crate) fn discover(
         machine: &mut impl Machine,
         identity: &Identity,
@@ -82,7 +83,7 @@ impl Branches {
             BranchReason::Hypervisor
         } else if !freezes {
             BranchReason::NoFreeze
-        } else if branches.depths == 0 || (info && !branches.take_format(machine, identity)) {
+        } else if branches.depths == 0 || (info && !branches.take_format(machine)) {
             BranchReason::Format
         } else {
             branches.reason = BranchReason::Available;
@@ -92,10 +93,7 @@ impl Branches {
     }
 
     /// Reads the format of model-specific records; returns whether it has LBR_INFO.
-    fn take_format(&mut self, machine: &mut impl Machine, identity: &Identity) -> bool {
-        if identity.leaf1_ecx & leaf1_ecx::PDCM == 0 {
-            return false;
-        }
+    fn take_format(&mut self, machine: &mut impl Machine) -> bool {
         let Ok(capabilities) = machine.try_read_msr(intel::IA32_PERF_CAPABILITIES) else {
             return false;
         };

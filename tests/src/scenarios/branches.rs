@@ -377,7 +377,9 @@ fn gates<B: Backend>() {
         ),
         ("KVM", with_quirks(&rapids, "hypervisor-masks"), R::Hypervisor),
         ("KVM on AMD", with_quirks(&zen4, "hypervisor-masks"), R::Hypervisor),
-        ("no PDCM", with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)), R::Format),
+        // SDM vol. 4, "IA-32 Architectural MSRs": IA32_DEBUGCTL's freezes exist with PDCM.
+        ("no PDCM", with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)), R::NoFreeze),
+        ("no PDCM, architectural", with(&rapids, 1, |leaf| leaf.ecx &= !(1 << 15)), R::NoFreeze),
         ("no version 2", with(&skylake, 0xA, |leaf| leaf.eax &= !0x6), R::NoRecords),
         ("no LAPIC", with(&rapids, 1, |leaf| leaf.edx &= !(1 << 9)), R::NoInterrupt),
         ("no architectural records", with(&rapids, 7, |leaf| leaf.edx &= !(1 << 19)), R::NoRecords),
