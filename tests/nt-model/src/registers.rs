@@ -127,11 +127,17 @@ pub const FIXED: u32 = 32;
 /// The status bits that belong to no counter: metrics overflow, Trace_ToPA_PMI, LBR_FRZ, CTR_FRZ,
 /// ASCI, OvfUncore, OvfBuf, CondChgd (SDM vol. 4, IA32_PERF_GLOBAL_STATUS).
 const CONDITIONS: u64 = 1 << 48 | 1 << 55 | 0x3F << 58;
+/// Those whose owner is somebody else, who looks for them on the same interrupt: the driver never
+/// programs PERF_METRICS (48) nor Intel PT (55), whose handler is another (HAL_SET_INFORMATION_CLASS
+/// of ntddk.h, HalProcessorTraceInterruptHandler). ASCI (60) describes counts and asks for nothing.
+const ANOTHERS: u64 = 1 << 48 | 1 << 55 | 1 << 60;
 /// Those that an interrupt sets while IA32_DEBUGCTL has the bit beside them: LBR_FRZ and
 /// FREEZE_LBRS_ON_PMI, CTR_FRZ and FREEZE_PERFMON_ON_PMI.
 const FREEZES: [(u64, u64); 2] = [(1 << 58, 1 << 11), (1 << 59, 1 << 12)];
 /// CTR_FRZ, which stops every counter.
 const CTR_FRZ: u64 = 1 << 59;
+/// LBR_FRZ, which stops the records of branches.
+const LBR_FRZ: u64 = 1 << 58;
 const DEBUGCTL: u32 = 0x1D9;
 const FIXED_CONTROL: u32 = 0x38D;
 
@@ -299,10 +305,13 @@ impl Registers {
 
     /// The status bits that the driver may acknowledge: those of general counters, which are
     /// reserved; of fixed counters that it has written or that nobody has on; of conditions that are
-    /// shown, or that an interrupt brings. Without the handler only a freeze, which would stop its
-    /// counters too: the other conditions belong to whoever gets the interrupt.
+    /// shown, or that an interrupt brings, LBR_FRZ where the driver records branches. Without the
+    /// handler only a freeze, which would stop its counters too: the other conditions belong to
+    /// whoever gets the interrupt.
     fn may_acknowledge(&self, cpu: &mut Cpu, index: usize, status: u32) -> u64 {
-        let ours = self.watched.get(index).map_or(0, |watched| watched.ours);
+        let watched = self.watched.get(index);
+        let ours = watched.map_or(0, |watched| watched.ours);
+        let records = watched.is_some_and(|watched| watched.branches);
         let control = read(cpu, FIXED_CONTROL).unwrap_or(0);
         let on = (0..16)
             .filter(|counter| control >> (4 * counter) & 0b11 != 0)
@@ -312,7 +321,9 @@ impl Registers {
             .iter()
             .filter(|(_, cause)| debugctl & cause != 0)
             .fold(0, |bits, (bit, _)| bits | bit);
+        let unrecorded = if records { 0 } else { LBR_FRZ };
         let shown = (read(cpu, status).unwrap_or(0) | brought) & CONDITIONS;
+        let shown = shown & !ANOTHERS & !unrecorded;
         let conditions = if self.handled { shown } else { shown & CTR_FRZ };
         !(CONDITIONS | on & !ours) | conditions
     }

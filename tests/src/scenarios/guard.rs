@@ -286,13 +286,14 @@ fn a_sleep_that_was_called_off_ends_no_storm<B: Backend>() {
 }
 
 /// What held the line active is acknowledged by the START that sees it: otherwise nothing would start
-/// until sleep or a restart. A counter of somebody else's is left alone.
+/// until sleep or a restart. A counter of somebody else's is left alone, and so are the bits whose
+/// owners need them: the overflow of metrics, and Intel PT's.
 fn a_start_after_a_storm_acknowledges_what_it_sees<B: Backend>() {
     // Metrics overflow, Trace_ToPA_PMI, CTR_FRZ, OvfUncore, OvfBuf, CondChgd; counters that nobody
     // has; fixed counter 1.
     for (bits, left) in [
-        (1 << 48, 0),
-        (1 << 55, 0),
+        (1 << 48, 1 << 48),
+        (1 << 55, 1 << 55),
         (1 << 59, 0),
         (1 << 61, 0),
         (1 << 62, 0),

@@ -12,6 +12,7 @@ scenarios![
     sampling_does_not_die,
     somebody_elses_fixed_counters_go_on,
     somebody_elses_overflow_is_left_for_its_owner,
+    anothers_status_bits_stay,
     nothing_is_acknowledged_that_a_hypervisor_does_not_show,
     a_general_counter_found_on_is_told_and_taken,
     frozen_counters_are_not_dead,
@@ -247,6 +248,26 @@ fn somebody_elses_overflow_is_left_for_its_owner<B: Backend>() {
         assert_eq!(sampled.statistics.spurious, 1, "{model}");
         let status = read(&mut connection, GLOBAL_STATUS);
         assert_eq!(status, Some(THEIRS), "{model}");
+    }
+}
+
+/// The overflow of metrics (48) and Trace_ToPA_PMI (55) have owners who look for them, on the same
+/// interrupt: neither START, an interrupt, a tick nor STOP acknowledges them (SDM vol. 4,
+/// IA32_PERF_GLOBAL_STATUS).
+fn anothers_status_bits_stay<B: Backend>() {
+    const THEIRS: u64 = 1 << 48 | 1 << 55;
+    for model in ["skylake", "haswell", "sapphire-rapids"] {
+        for quirks in ["", "lost", "frozen", "stale-status"] {
+            let mut connection = open::<B>(model, quirks);
+            connection.transport().0.processor(0).show_status(THEIRS);
+            let counted = specs(&mut connection, "TotalIssues");
+            drop(count(&mut connection, counted, &workload(SHORT)));
+            let after_counting = read(&mut connection, GLOBAL_STATUS).map(|all| all & THEIRS);
+            drop(sampled(&mut connection, SAMPLED, SHORT));
+            let status = read(&mut connection, GLOBAL_STATUS).map(|all| all & THEIRS);
+            let what = format!("{model}, {quirks}");
+            assert_eq!((after_counting, status), (Some(THEIRS), Some(THEIRS)), "{what}");
+        }
     }
 }
 

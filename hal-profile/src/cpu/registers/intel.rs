@@ -33,10 +33,12 @@ pub const GLOBAL_STATUS_CTR_FRZ: u64 = 1 << 59;
 /// PerfCntrGlobalStatus.
 pub const GLOBAL_STATUS_LBR_FRZ: u64 = 1 << 58;
 /// The bits of IA32_PERF_GLOBAL_STATUS that belong to no counter and are acknowledged by whoever
-/// handles the interrupt: metrics overflow (48), Trace_ToPA_PMI (55), CTR_FRZ (59), OvfUncore (61),
-/// OvfBuf (62), CondChgd (63). Not LBR_FRZ (58), which belongs to whoever records branches, nor ASCI
-/// (60), which only describes the counts.
-pub const GLOBAL_STATUS_CONDITIONS: u64 = 1 << 48 | 1 << 55 | 1 << 59 | 0b111 << 61;
+/// handles the interrupt: CTR_FRZ (59), OvfUncore (61), OvfBuf (62), CondChgd (63). Not the overflow
+/// of metrics (48), which are not used here, nor Trace_ToPA_PMI (55), whose owner has a handler of
+/// its own on the same interrupt and would find nothing; not LBR_FRZ (58), which belongs to whoever
+/// records branches, nor ASCI (60), which only describes the counts.
+// mistake: anothers-status
+pub const GLOBAL_STATUS_CONDITIONS: u64 = 1 << 59 | 0b111 << 61;
 /// IA32_DEBUGCTL.
 pub const IA32_DEBUGCTL: u32 = 0x1D9;
 /// MSR_LBR_SELECT: a 1 leaves branches out (SDM vol. 3, "Filtering of Last Branch Records"). AMD's
