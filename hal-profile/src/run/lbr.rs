@@ -113,6 +113,11 @@ impl<M: Machine> Local<'_, M> {
         let recording = recording.unwrap_or_default();
         let unchanged = !recorded.changed && ours(machine, capabilities, &recording).is_ok();
         if !unchanged && !ours_but_for_the_freeze(machine, capabilities, &recording) {
+            // Whoever records by now has the freeze too; with nobody it is the session's.
+            let (msr, on) = capabilities.branches.switch();
+            if machine.read_msr(msr) & on == 0 {
+                thaw(machine, capabilities);
+            }
             return;
         }
         let records = capabilities.branches.records;
@@ -128,6 +133,7 @@ impl<M: Machine> Local<'_, M> {
         let debugctl = debugctl & !FREEZE | debugctl & recorded.found_freeze;
         let off = if records == BranchRecords::Info { LBR } else { 0 };
         machine.write_msr(IA32_DEBUGCTL, debugctl & !off);
+        // mistake: records-left-frozen
         thaw(machine, capabilities);
         if records == BranchRecords::Architectural {
             // Writing a depth that leaf 0x1C does not list raises #GP.

@@ -725,7 +725,8 @@ fn map_memory(u: &mut Unicorn<'_, Bus>, image: &Image) -> Result<(), unicorn_eng
             let bus = u.get_data_mut();
             bus.touch_registers();
             let cpu = &mut bus.cpus[bus.current];
-            let allowed = bus.registers.write_apic(cpu, offset as u32, value as u32);
+            let index = bus.current;
+            let allowed = bus.registers.write_apic(cpu, index, offset as u32, value as u32);
             cpu.write_apic(offset as u32, value as u32);
             must(u, allowed);
         }),

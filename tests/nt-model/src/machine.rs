@@ -158,9 +158,6 @@ struct Processor {
     dpcs: VecDeque<QueuedDpc>,
     interrupt: Option<Interrupted>,
     storm: interrupts::Storm,
-    /// It was added at run time. LVTPC is not checked there: no document says what Windows' HAL
-    /// does to it while a processor joins.
-    added: bool,
 }
 
 /// A hash that two different histories do not share (64-bit FNV-1a).
@@ -369,7 +366,7 @@ impl Machine {
         if let Some(cpu) = bus.cpus.last_mut() {
             bus.registers.add(cpu);
         }
-        self.processors.push(Processor { added: true, ..Processor::default() });
+        self.processors.push(Processor::default());
     }
 }
 

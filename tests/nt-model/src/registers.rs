@@ -14,7 +14,7 @@ use hal_profile::cpu::machine::{CR4_PCE, Machine as _};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 use sim::quirks::{Behaviour, LATE_STOP};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The mask bit of LVTPC (SDM, "Local Vector Table"): the only bit that the driver may change
 /// there.
@@ -133,7 +133,8 @@ const CONDITIONS: u64 = 1 << 48 | 1 << 55 | 0x3F << 58;
 const ANOTHERS: u64 = 1 << 48 | 1 << 55 | 1 << 60;
 /// Those that an interrupt sets while IA32_DEBUGCTL has the bit beside them: LBR_FRZ and
 /// FREEZE_LBRS_ON_PMI, CTR_FRZ and FREEZE_PERFMON_ON_PMI.
-const FREEZES: [(u64, u64); 2] = [(1 << 58, 1 << 11), (1 << 59, 1 << 12)];
+const FREEZES: [(u64, u64); 2] = [(LBR_FRZ, FREEZE_LBRS_ON_PMI), (CTR_FRZ, 1 << 12)];
+const FREEZE_LBRS_ON_PMI: u64 = 1 << 11;
 /// CTR_FRZ, which stops every counter.
 const CTR_FRZ: u64 = 1 << 59;
 /// LBR_FRZ, which stops the records of branches.
@@ -201,6 +202,9 @@ pub struct Registers {
     /// Whether the driver has had its own handler while the counters were reserved: only then may
     /// it change LVTPC's mask.
     pub handled: bool,
+    /// The processors where LVTPC was masked and a status bit set when the device started, as the
+    /// storm of an earlier session leaves them, and where the driver has not opened it since.
+    old_storms: BTreeSet<usize>,
 }
 
 /// Every counter: the whole unit is reserved.
@@ -216,7 +220,7 @@ impl Registers {
         value: u64,
     ) -> Result<(), Violation> {
         if msr == LVTPC_MSR {
-            return self.write_lvtpc(cpu, value);
+            return self.write_lvtpc(cpu, index, value);
         }
         let found = rows(cpu).find_map(|row| Some((row.4, row.index(msr)?)));
         let Some((role, number)) = found else {
@@ -284,9 +288,15 @@ impl Registers {
     }
 
     /// The driver is about to write a register of the local APIC's page.
-    pub fn write_apic(&self, cpu: &mut Cpu, offset: u32, value: u32) -> Result<(), Violation> {
+    pub fn write_apic(
+        &mut self,
+        cpu: &mut Cpu,
+        index: usize,
+        offset: u32,
+        value: u32,
+    ) -> Result<(), Violation> {
         if offset == LVTPC_OFFSET {
-            return self.write_lvtpc(cpu, value.into());
+            return self.write_lvtpc(cpu, index, value.into());
         }
         let what = format!("the local APIC's register {offset:#x} is written with {value:#x}");
         Err(Violation::new(Rule::AllowList, what))
@@ -342,6 +352,17 @@ impl Registers {
         Err(Violation::new(Rule::Unreserved, what))
     }
 
+    /// The device starts: what masks LVTPC there may be a storm of a session before it was stopped.
+    pub fn device_starts(&mut self, cpus: &mut [Cpu]) {
+        let cpus = cpus.iter_mut().enumerate();
+        self.old_storms = cpus.filter_map(|(index, cpu)| may_storm(cpu).then_some(index)).collect();
+    }
+
+    /// Whether LVTPC is still masked as an old storm left it.
+    pub fn is_old_storm(&self, index: usize) -> bool {
+        self.old_storms.contains(&index)
+    }
+
     /// These counters now belong to the driver, as bits of the global registers.
     pub fn reserve(&mut self, cpus: &mut [Cpu], counters: u64) {
         self.reserved = Some(counters);
@@ -352,6 +373,7 @@ impl Registers {
     /// All registers were lost in sleep, or someone else has written some meanwhile. Their state now is
     /// what the driver finds, and a counter is the driver's again only once it has written it.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
+        self.old_storms.retain(|&index| cpus.get_mut(index).is_some_and(may_storm));
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             *watched = Watched::new(cpu);
         }
@@ -443,7 +465,7 @@ impl Watched {
                 continue;
             }
             if matches!(role, Role::Acknowledge(_)) {
-                check_freeze(cpu, msr, now & !before)?;
+                self.check_freeze(cpu, msr, now & !before)?;
                 continue;
             }
             let (ours, end) = self.end_of(role, number, before);
@@ -469,10 +491,10 @@ impl Watched {
     }
 
     /// They must be as they were found, with no record left; what someone else has begun meanwhile
-    /// belongs to them.
+    /// belongs to them, while they record.
     fn check_branches(
         &self,
-        cpu: &Cpu,
+        cpu: &mut Cpu,
         role: Role,
         msr: u32,
         (before, now): (u64, u64),
@@ -482,7 +504,8 @@ impl Watched {
             Role::Record => now,
             _ => before,
         };
-        if now == end || cpu.processor.quirks().has(Behaviour::BranchesChanged) {
+        let taken = cpu.processor.quirks().has(Behaviour::BranchesChanged) && records_branches(cpu);
+        if now == end || taken {
             return Ok(());
         }
         let what = format!("register {msr:#x} is left {now:#x}, not {end:#x}");
@@ -512,15 +535,6 @@ impl Watched {
     }
 }
 
-/// A freeze stops all counters, whoever has them next. Where somebody else samples, that owner's
-/// overflow freezes at any time.
-fn check_freeze(cpu: &Cpu, status: u32, new: u64) -> Result<(), (Rule, String)> {
-    if new & CTR_FRZ == 0 || cpu.processor.quirks().has(Behaviour::FixedInterrupts) {
-        return Ok(());
-    }
-    Err((Rule::BitsLeft, format!("status {status:#x} is left with new bits {new:#x}")))
-}
-
 /// The counters that a write affects, as bits of the global registers. In a register that several
 /// counters share, those whose part changes; an acknowledgement affects those whose bits are set.
 fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 {
@@ -541,6 +555,13 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
         Role::Acknowledge(_) => value & !CONDITIONS,
         Role::Other => 0,
     }
+}
+
+/// Whether recording is on: LBRV2EN, LBREn or IA32_DEBUGCTL.LBR, by what the processor has.
+fn records_branches(cpu: &mut Cpu) -> bool {
+    let switches = [(0xC000_010F, 1 << 6), (0x14CE, 1), (DEBUGCTL, 1)];
+    let there = switches.into_iter().find_map(|(msr, on)| Some(read(cpu, msr)? & on != 0));
+    there.unwrap_or(false)
 }
 
 /// The value of a register, if it exists.

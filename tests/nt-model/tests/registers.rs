@@ -122,11 +122,11 @@ fn what_stops_or_selects_is_not_left() {
 
 /// The rule that is broken when the driver acknowledges these bits while the whole unit is reserved,
 /// with its handler or without. Somebody else has fixed counter 1 on; the status shows its bit,
-/// CTR_FRZ and OvfBuf.
+/// OVF_PERF_METRICS, Trace_ToPA_PMI, LBR_FRZ, CTR_FRZ, ASCI and OvfBuf.
 fn acknowledged(value: u64, handled: bool) -> Option<Rule> {
     let (mut registers, mut cpus) = (Registers::default(), skylake());
     put(&mut cpus[0], FIXED_CONTROL, 0xB0);
-    cpus[0].processor.show_status(1 << 33 | 1 << 59 | 1 << 62);
+    cpus[0].processor.show_status(1 << 33 | 1 << 48 | 1 << 55 | 0b111 << 58 | 1 << 62);
     registers.reserve(&mut cpus, WHOLE_UNIT);
     registers.handled = handled;
     let written = registers.write(&mut cpus[0], 0, GLOBAL_RESET, value);
@@ -141,6 +141,9 @@ fn each_status_bit_has_its_owner() {
         (1 << 33, true, foreign),
         (1 << 33, false, foreign),
         (1 << 59 | 1, false, None),
+        (1 << 48, true, foreign),
+        (1 << 55, true, foreign),
+        (1 << 60, true, foreign),
         (1 << 62, true, None),
         (1 << 62, false, foreign),
         (1 << 58, true, foreign),
@@ -158,8 +161,9 @@ fn lvtpc_is_masked_only_with_the_handler() {
         let (mut registers, mut cpus) = (Registers::default(), skylake());
         registers.reserve(&mut cpus, WHOLE_UNIT);
         registers.handled = handled;
+        cpus[0].processor.boot_windows();
         let own = cpus[0].processor.read_apic(LVTPC).expect("the page");
-        let written = registers.write_apic(&mut cpus[0], LVTPC, own ^ 1 << 16);
+        let written = registers.write_apic(&mut cpus[0], 0, LVTPC, own ^ 1 << 16);
         assert_eq!(written.err().map(|violation| violation.rule), rule, "{handled}");
     }
 }

@@ -109,6 +109,8 @@ impl Device {
     /// (PnpEventEnableInterfaces).
     pub fn start_device(&mut self) -> Result<u32, Violation> {
         self.machine.framework.started = true;
+        let bus = self.machine.engine.bus();
+        bus.registers.device_starts(&mut bus.cpus);
         let status = self.power(power::PREPARE, &[0, 0])?;
         if failed(status) {
             self.release_hardware()?;

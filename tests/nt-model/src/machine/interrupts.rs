@@ -23,6 +23,8 @@ pub(super) struct Storm {
     recent: VecDeque<u64>,
     /// Whether there was a storm.
     was: bool,
+    /// Whether an interrupt came when there was no handler that would unmask LVTPC.
+    unhandled: bool,
 }
 
 impl Storm {
@@ -91,44 +93,32 @@ impl Machine {
         let processor = &mut self.engine.bus().cpus[index].processor;
         if processor.quirks().has(Behaviour::FixedInterrupts) {
             processor.handled_by_windows();
+        } else {
+            self.processors[index].storm.unhandled = true;
         }
         Ok(())
     }
 
     /// An owner that had a handler has released the counters, and LVTPC was found masked on some
-    /// processors: that is allowed where there was a storm, and nowhere else.
+    /// processors. That is allowed after a storm, that of an earlier session included as long as the
+    /// driver has found nothing else, and where an interrupt came when the handler was gone: its
+    /// delivery masks LVTPC.
     pub fn left_masked(&mut self, masked: &[usize]) -> Result<(), Violation> {
         for (index, processor) in self.processors.iter_mut().enumerate() {
             if !masked.contains(&index) {
                 processor.storm = Storm::default();
             }
         }
-        let may_be = self.may_be_masked();
-        let Some(index) = masked.iter().find(|index| !may_be.contains(index)) else {
+        let registers = &self.engine.bus_ref().registers;
+        let may_be = |index: usize| {
+            let storm = &self.processors[index].storm;
+            storm.was || storm.unhandled || registers.is_old_storm(index)
+        };
+        let Some(index) = masked.iter().find(|&&index| !may_be(index)) else {
             return Ok(());
         };
         let what = format!("LVTPC is left masked on processor {index}, where there was no storm");
         Err(Violation::new(Rule::BitsLeft, what))
-    }
-
-    /// Processors on which LVTPC may be masked although no session runs.
-    fn may_be_masked(&self) -> Vec<usize> {
-        let cpus = &self.engine.bus_ref().cpus;
-        // An interrupt that arrives after the handler has been removed masks LVTPC by its delivery.
-        let behind = |index: &usize| {
-            let quirks = cpus[*index].processor.quirks();
-            // Found masked with a status bit set, as a storm of an earlier driver leaves it: only a
-            // START that gets as far as the counters can tell that it was none.
-            let as_after_a_storm =
-                quirks.has(Behaviour::Masked) && quirks.has(Behaviour::StaleStatus);
-            quirks.has(Behaviour::Late) || quirks.has(Behaviour::Storm) || as_after_a_storm
-        };
-        (0..self.processors.len())
-            .filter(|index| {
-                let processor = &self.processors[*index];
-                processor.storm.was || processor.added || behind(index)
-            })
-            .collect()
     }
 
     /// Something happens at this moment.
