@@ -181,6 +181,9 @@ impl<M: Machine> Local<'_, M> {
         let runs = self.state.phase == Phase::Running;
         let changed = if runs { self.look() } else { 0 };
         let now = self.machine.timestamp();
+        if runs {
+            self.state.clock.observe(now);
+        }
         let clock = &self.state.clock;
         let mut enabled = clock.before.saturating_sub(clock.handled);
         if runs {
@@ -359,14 +362,23 @@ impl<M: Machine> Local<'_, M> {
         let several = self.cpu_program().is_some_and(|cpu_program| cpu_program.schedule.slices > 1);
         // By the time-stamp counter, not by ticks of the timer: Windows may deliver one late and
         // the next early.
+        let now = self.now();
         let began = self.state.clock.slice_began;
-        several && self.machine.timestamp().wrapping_sub(began) >= self.program.settings.slice_ticks
+        several && now.wrapping_sub(began) >= self.program.settings.slice_ticks
+    }
+
+    /// The time-stamp counter, for the session's times.
+    fn now(&mut self) -> u64 {
+        let now = self.machine.timestamp();
+        self.state.clock.observe(now);
+        now
     }
 
     pub(crate) fn stop_counters(&mut self) {
-        let state = &mut *self.state;
         // Before the stop: see `begin_slice`.
-        state.clock.halted = self.machine.timestamp();
+        let now = self.now();
+        let state = &mut *self.state;
+        state.clock.halted = now;
         if !state.active.get().is_empty() {
             pmu::disable_monitoring(self.machine, &state.capabilities, &state.active);
         }
@@ -422,7 +434,9 @@ impl<M: Machine> Local<'_, M> {
             pmu::enable_monitoring(self.machine, &state.capabilities, active);
         }
         // After the start and before the stop: the counters ran at least as long as is claimed.
-        state.clock.slice_began = self.machine.timestamp();
+        let now = self.machine.timestamp();
+        state.clock.observe(now);
+        state.clock.slice_began = now;
         state.clock.handled_before = state.clock.handled;
         state.clock.looked = 0;
     }

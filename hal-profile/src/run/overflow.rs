@@ -251,7 +251,8 @@ impl<M: Machine> Local<'_, M> {
     /// Checks the handler against its time budget.
     #[inline]
     fn throttle(&mut self, entry: u64) {
-        let exit = self.machine.timestamp();
+        // It may have gone back meanwhile, in a guest that was moved.
+        let exit = self.machine.timestamp().max(entry);
         let state = &mut *self.state;
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);

@@ -167,6 +167,8 @@ pub(crate) struct Clock {
     pub(crate) slice_began: u64,
     /// When the counters were stopped.
     pub(crate) halted: u64,
+    /// The latest time that was looked at.
+    pub(crate) latest: u64,
     /// How long the session had run before `started`.
     pub(crate) before: u64,
     /// How long the interrupt handler has run, whose events are not the programs': sources whose
@@ -180,6 +182,17 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Called with each time before it is compared with the others. Where the time-stamp counter has
+    /// gone back, as in a guest that was restored or moved to another machine, they go back with it:
+    /// time stands still from the last look to this one.
+    pub(crate) const fn observe(&mut self, now: u64) {
+        let back = self.latest.saturating_sub(now);
+        // Wrapping: only differences are used.
+        self.started = self.started.wrapping_sub(back);
+        self.slice_began = self.slice_began.wrapping_sub(back);
+        self.latest = now;
+    }
+
     /// How long counters have run in the current slice.
     pub(crate) const fn in_slice(&self, now: u64) -> u64 {
         let handled = self.handled.wrapping_sub(self.handled_before);

@@ -119,9 +119,11 @@ impl Throttle {
     /// Decides at the end of a window that took `elapsed`, of which interrupts took `spent`.
     #[cold]
     fn within_budget(&mut self, spent: u64, elapsed: u64) -> Decision {
-        // Only an interrupt comes here, so the windows of a quiet time are counted when it ends.
+        // Only an interrupt comes here, so the windows of a quiet time are counted when it ends. A
+        // time that has gone back is taken for a very long one, which at most halves the periods.
         let windows = elapsed / self.window.max(1);
-        let calm = spent / windows.max(1) < self.allowed / CALM_PART;
+        // Neither wraps: `spent` is at most `allowed`, which is a part of a window.
+        let calm = spent.wrapping_mul(CALM_PART) < self.allowed.wrapping_mul(windows);
         self.calm_windows = if calm { self.calm_windows.saturating_add(windows) } else { 0 };
         if self.calm_windows < WINDOWS_A_SECOND {
             return Decision::Allow;

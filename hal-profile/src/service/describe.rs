@@ -67,7 +67,7 @@ impl<H: Host> Service<H> {
             active_session: active_session
                 .map_or(0, |active_session| self.number(active_session.slot)),
             active_ticks: active_session
-                .map_or(0, |active_session| now.wrapping_sub(active_session.since)),
+                .map_or(0, |active_session| now.saturating_sub(active_session.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: BUDGET,
             flags: flags([

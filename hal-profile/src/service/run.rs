@@ -214,7 +214,7 @@ impl<H: Host> Service<H> {
         };
         let owner = self.sessions.get(active_session).and_then(Session::owner);
         let since = self.active_session.map(|active_session| active_session.since);
-        let held = since.map_or(0, |since| now(&mut self.processors).wrapping_sub(since));
+        let held = since.map_or(0, |since| now(&mut self.processors).saturating_sub(since));
         Err(refused(ErrorCode::Busy, owner.map_or(0, |owner| owner.process), held))
     }
 

@@ -23,6 +23,7 @@ scenarios![
     an_overflow_at_the_end_of_a_slice_is_told_and_the_next_slice_begins,
     no_slice_begins_after_the_end,
     no_slice_begins_frozen,
+    a_time_that_goes_back_adds_none,
 ];
 
 const TIME: u32 = 0x00;
@@ -207,7 +208,7 @@ fn an_overflow_at_the_end_of_a_slice_is_told_and_the_next_slice_begins<B: Backen
         if lost {
             assert!(processor.acknowledge_interrupt().is_some());
         }
-        processor.set_timestamp(4_000_000);
+        machine.pass(4_000_000);
         machine.tick();
         let missed = LossCause::Missed as usize;
         let statistics = machine.statistics();
@@ -232,7 +233,7 @@ fn no_slice_begins_after_the_end<B: Backend>() {
     let processor = machine.processor(0);
     // Someone else stops recording.
     processor.wrmsr(DEBUGCTL, 0).expect("a register");
-    processor.set_timestamp(4_000_000);
+    machine.pass(4_000_000);
     machine.tick();
     machine.retire(0, &both(20_000));
     assert!(!machine.take_interrupt(0), "nothing counts");
@@ -274,4 +275,34 @@ fn slices_lengthen_with_the_processors<B: Backend>() {
         }
         machine.stop();
     }
+}
+
+/// A guest that is moved or restored finds a lower time-stamp counter. From the last look to the next
+/// one, time stands still: no time is enormous, and the slice is as long as ever.
+fn a_time_that_goes_back_adds_none<B: Backend>() {
+    let mut machine = Stepped::<B>::new("skylake", 1);
+    machine.configure(0, &TWO_SLICES.map(spec), 40_000);
+    machine.processor(0).set_timestamp(1_000_000_000);
+    machine.start();
+    machine.processor(0).set_timestamp(1_001_000_000);
+    machine.tick();
+    for (now, enabled, slices) in [
+        (5_000_000, 1_000_000, 0),
+        (6_000_000, 2_000_000, 0),
+        (2_000_000, 2_000_000, 0),
+        (2_900_000, 2_900_000, 0),
+        (3_100_000, 3_100_000, 1),
+    ] {
+        machine.processor(0).set_timestamp(now);
+        machine.tick();
+        let counts = machine.snapshot();
+        assert!(counts.iter().all(|count| count.enabled == enabled), "{now}");
+        assert!(counts.iter().all(|count| count.running <= enabled), "{now}");
+        assert_eq!(counts.iter().map(|count| count.slices).max(), Some(slices), "{now}");
+    }
+    machine.processor(0).set_timestamp(1_000);
+    machine.stop();
+    let counts = machine.snapshot();
+    assert!(counts.iter().all(|count| count.enabled == 3_100_000));
+    assert!(counts.iter().all(|count| count.running <= 3_100_000));
 }

@@ -109,8 +109,6 @@ impl Device {
     /// (PnpEventEnableInterfaces).
     pub fn start_device(&mut self) -> Result<u32, Violation> {
         self.machine.framework.started = true;
-        let bus = self.machine.engine.bus();
-        bus.registers.device_starts(&mut bus.cpus);
         let status = self.power(power::PREPARE, &[0, 0])?;
         if failed(status) {
             self.release_hardware()?;
@@ -199,6 +197,10 @@ impl Device {
         callback: u64,
         more: &[u64],
     ) -> Result<Option<ThreadId>, Violation> {
+        if callback == power::PREPARE {
+            let bus = self.machine.engine.bus();
+            bus.registers.device_starts(&mut bus.cpus);
+        }
         let framework = &mut self.machine.framework;
         let Some(&function) = framework.callbacks.power.get(&callback) else {
             return Ok(None);
