@@ -137,7 +137,7 @@ impl CpuTable {
     /// registered, the driver stays in memory even if the device goes.
     fn keep(&mut self, mut reservation: Reservation) {
         if let Some(status) = reservation.stuck() {
-            // Windows is asked again by each START and DESCRIBE.
+            // Windows is asked again by each START.
             if reservation.pin() {
                 trace::add(What::HandlerStuck, 0, status.into(), 0);
             }

@@ -313,7 +313,7 @@ impl Processors for ServiceHost {
     fn release_counters(&mut self) {
         self.unregister_threads();
         let handled = self.reserved == Some(Overflows::Interrupt);
-        self.left = self.threads_kept() || handled && self.keeps_handler;
+        self.left = !self.by_thread.is_empty() || handled && self.keeps_handler;
         if self.left {
             return;
         }
@@ -344,7 +344,7 @@ impl Processors for ServiceHost {
     }
 
     fn threads_kept(&self) -> bool {
-        self.thread_profiles && !self.by_thread.is_empty()
+        self.left && !self.by_thread.is_empty()
     }
 
     fn timestamp_frequency(&self) -> u64 {

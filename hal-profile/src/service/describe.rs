@@ -45,10 +45,6 @@ impl<H: Host> Service<H> {
         let session = super::running(active_session, &self.sessions);
         let process = session.and_then(Session::owner).map(|owner| owner.process);
         let process = process.unwrap_or(0);
-        if active_session.is_none() {
-            // What is told below as left may have become free.
-            self.processors.release_counters();
-        }
         let now = now(&mut self.processors);
         let boot = self.cpu_types.boot();
         let Selection { hal, used } = boot.selection;

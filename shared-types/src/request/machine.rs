@@ -72,11 +72,11 @@ pub struct Machine {
 
 impl Machine {
     /// Windows refused to remove the overflow handler: the counters stay reserved and the driver
-    /// stays loaded until Windows agrees; START and DESCRIBE ask it again.
+    /// stays loaded until Windows agrees; START asks it again.
     pub const HANDLER_STUCK: u32 = 1 << 0;
     /// A session that counted by thread has ended, but Windows has not released its counters,
-    /// because a thread is still profiling itself. They are stopped and stay reserved; START and
-    /// DESCRIBE ask Windows for them again.
+    /// because a thread is still profiling itself. They are stopped and stay reserved; START
+    /// asks Windows for them again.
     pub const THREADS_KEPT: u32 = 1 << 1;
 }
 

@@ -10,9 +10,8 @@ use crate::kmdf::{self, power};
 use crate::load::{self, Action, Load};
 use crate::machine::{Fingerprint, ThreadId};
 use crate::rules::{Rule, Violation};
-use halprof_tests::requests::ALL_RIGHTS;
-use halprof_tests::wire::plain;
-use shared_types::request::machine;
+use halprof_tests::requests::{self, ALL_RIGHTS};
+use halprof_tests::wire::{about, plain};
 use shared_types::request::samples::Drained;
 use shared_types::request::session::{self, Opened};
 use shared_types::request::{RequestCode, rdpmc, samples, threads};
@@ -531,11 +530,17 @@ pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     Err(Violation::new(Rule::Left, "counters or handler are held though every handle is closed"))
 }
 
-/// DESCRIBE asks Windows again for what it had not let go of.
+/// START, of whatever session and refused or not, asks Windows again for what it had not let go of.
 fn ask_what_is_left(device: &mut Device) -> Result<(), Violation> {
+    const TOTAL_ISSUES: u32 = 2;
     let file = device.open(4, ALL_RIGHTS)?;
-    let mut output = [0; size_of::<machine::Machine>()];
-    device.device_control(&file, machine::DESCRIBE, &plain(0), &mut output)?;
+    let mut opened = [0; size_of::<Opened>()];
+    device.device_control(&file, session::OPEN, &plain(session::KERNEL), &mut opened)?;
+    let number = Opened::read_from_bytes(&opened).map_or(0, |opened| opened.session);
+    let configure = requests::configure(number, 0, &[requests::spec(TOTAL_ISSUES)]);
+    for (code, input) in [(session::CONFIGURE, configure), (session::START, about(number))] {
+        device.device_control(&file, code, &input, &mut [0; 4096])?;
+    }
     device.close(&file)
 }
 

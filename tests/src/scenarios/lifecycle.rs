@@ -169,6 +169,7 @@ fn a_handler_that_stays_keeps_samples_away_and_no_count<B: Backend>() {
         assert_eq!(client.send(session::CONFIGURE, &sample).error(), None);
     }
     client.model.keep_handler(false);
+    assert_eq!(client.machine().flags, Machine::HANDLER_STUCK, "a description changes nothing");
     client.granted(session::START, number);
     assert_eq!(client.machine().flags, 0);
     client.end();

@@ -143,6 +143,8 @@ fn what_a_thread_still_uses_is_kept_told_and_asked_for_at_the_next_start<B: Back
     assert_eq!(client.about(START, other).refusal(), Some(kept));
     assert_eq!(client.machine().flags, Machine::THREADS_KEPT);
     client.model.profile_a_thread(false);
+    assert_eq!(client.machine().flags, Machine::THREADS_KEPT, "a description changes nothing");
+    assert!(!client.model.counted_by_thread().is_empty());
     client.granted(START, other);
     assert_eq!(client.machine().flags, 0);
     client.end();
