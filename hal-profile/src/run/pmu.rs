@@ -13,7 +13,9 @@
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
 //!
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
-//! never written from an older copy than the one that `hold` reads in the same interrupt. An
+//! never written from an older copy than the one that `hold` reads in the same interrupt, with one
+//! exception: where none of the bits that were found is left, `release` takes it for a freeze of
+//! versions 2 and 3, and puts them back. An
 //! overflow found by its counter's value is acknowledged without the status register being read;
 //! everything else there is acknowledged only where it was seen.
 
@@ -136,7 +138,9 @@ pub(crate) fn release(
         let was_frozen = global.freeze == 0
             && capabilities.interface() == ProfileInterface::Emon
             && machine.read_msr(global.control) & saved & !counters == 0;
-        let restored = if was_frozen { capabilities.all_counters() } else { counters };
+        // Then all that was found: the whole unit is reserved, so nobody else may have turned the
+        // rest off. It includes the bits of counters that are declared and not used.
+        let restored = if was_frozen { u64::MAX } else { counters };
         // As found, not 0: at reset each general counter has its bit set (SDM vol. 3, "Processor
         // State After Reset"), and software written for version 1 never sets it.
         modify(machine, global.control, counters, saved & restored);
