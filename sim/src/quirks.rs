@@ -152,6 +152,14 @@ behaviours! {
         "events of retirement count one more every 128"
         "AMD revision guide for family 19h models 00h to 0Fh, erratum 1292: by how many it does not \
          say";
+    NmiLvtpc "nmi-lvtpc"
+        "somebody has set LVTPC's delivery mode to NMI, so that an overflow would be a non-maskable \
+         interrupt that nobody claims"
+        INTEL_APIC;
+    SilentFixed "silent-fixed"
+        "general counters interrupt, and fixed counters count and overflow without an interrupt"
+        "hypervisors that emulate fixed counters without their interrupt; no manual ties one kind \
+         to the other";
 }
 
 /// A preset closer to overflow than this misbehaves with [`Behaviour::SmallestReload`].

@@ -133,7 +133,7 @@ impl<M: Machine> Local<'_, M> {
             self.stop_counters();
             self.state.clock.halted
         } else {
-            self.machine.timestamp()
+            self.now()
         };
         self.read_all(changed, until);
         let mut active = self.state.active.get().iter();

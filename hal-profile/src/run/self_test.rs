@@ -5,9 +5,13 @@
 //! Each try has three steps: [`Local::begin_self_test`] starts the counters on an instruction
 //! event, the host executes some instructions with interrupts enabled, and [`Local::end_self_test`]
 //! checks the result.
+//!
+//! General counters may interrupt where fixed ones do not, and the reverse. Of those that the session
+//! uses, one kind after the other is near its overflow, and an interrupt proves the kind of which a
+//! counter has overflowed.
 
 use crate::cpu::machine::Machine;
-use crate::plan::counter_config::CountedBy;
+use crate::plan::counter_config::{ActiveCounters, CountedBy};
 use crate::plan::program::CpuProgram;
 use crate::run::host::Local;
 use crate::run::pmu;
@@ -17,9 +21,21 @@ use shared_types::ErrorCode;
 
 /// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
 /// longer for it; together they stay below the 20,000 that a START may take on each processor.
-pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
-/// Events until the interrupt: fewer than a try executes, more than the shortest reload.
+pub(crate) const TRIES: [u32; 3] = [400, 3_000, 12_900];
+/// Events until the interrupt: less than half of what a try executes, for two kinds of counters; more
+/// than the shortest reload.
 pub(crate) const PERIOD: u64 = 160;
+/// General and fixed counters, in the layout of the global registers.
+const KINDS: [u64; 2] = [0xFFFF_FFFF, 0xFFFF_FFFF << 32];
+
+/// The self-test's counters of the next kind whose interrupt has not come; 0 if there is none.
+fn unproved(self_test: &ActiveCounters, proved: u64) -> u64 {
+    let counters = self_test.get().iter().filter(|counter| counter.config.interrupts);
+    let all = counters.fold(0, |bits, counter| bits | counter.config.bit());
+    // mistake: one-interrupt-for-all
+    let kinds = KINDS.map(|kind| if proved & kind == 0 { all & kind } else { 0 });
+    kinds.into_iter().find(|&kind| kind != 0).unwrap_or(0)
+}
 
 impl<M: Machine> Local<'_, M> {
     /// Starts the counters, unless an earlier try passed or the self-test cannot be made. `first`:
@@ -28,6 +44,7 @@ impl<M: Machine> Local<'_, M> {
         if first {
             self.state.self_test = SelfTest::Open;
             self.state.test_interrupts = 0;
+            self.state.proved = 0;
         }
         if matches!(
             self.state.self_test,
@@ -81,6 +98,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// Handles an interrupt that comes during the self-test, or just after a try that did not see
     /// it. Too many of them are a storm.
+    #[cold]
     pub(crate) fn self_test_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
@@ -88,9 +106,16 @@ impl<M: Machine> Local<'_, M> {
             return;
         };
         state.test_interrupts = state.test_interrupts.saturating_add(1);
-        // One is enough: at this period the next would come within the handler.
-        if state.phase == Phase::Testing {
+        let running = state.phase == Phase::Testing;
+        // At this period the next would come within the handler.
+        if running {
             pmu::disable_monitoring(self.machine, capabilities, self_test);
+        }
+        // By value: another owner's interrupt proves nothing.
+        let mut tested = self_test.get().iter().filter(|one| one.config.bit() & state.tested != 0);
+        let came = tested.any(|counter| counter.overflowed(pmu::read(self.machine, counter)));
+        if came {
+            state.proved |= state.tested;
         }
         // Before LVTPC is unmasked: on Haswell and later a bit that is left interrupts at once
         // (Linux).
@@ -101,6 +126,17 @@ impl<M: Machine> Local<'_, M> {
             state.storm = true;
         } else if capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(self.machine, capabilities, false);
+        }
+        let next = unproved(self_test, state.proved);
+        if !running || state.storm || next == 0 {
+            return;
+        }
+        // Last: an overflow while LVTPC is masked is lost.
+        if came {
+            state.tested = next;
+            pmu::begin_test(self.machine, capabilities, self_test, next);
+        } else {
+            pmu::start(self.machine, capabilities, self_test);
         }
     }
 
@@ -127,7 +163,8 @@ impl<M: Machine> Local<'_, M> {
             let absent = value == 0
                 && state.test_interrupts == 0
                 && pmu::status(self.machine, capabilities) & counter.config.bit() == 0;
-            alive &= value != counter.preset && !absent;
+            let began = if counter.config.bit() & state.tested != 0 { counter.preset } else { 0 };
+            alive &= value != began && !absent;
         }
         // Also when it has failed: the next try, or whoever owns them then, begins at 0.
         pmu::clear(self.machine, capabilities, self_test);
@@ -137,7 +174,7 @@ impl<M: Machine> Local<'_, M> {
             SelfTest::Storm
         } else if !alive {
             SelfTest::CountersDead
-        } else if interrupts && state.test_interrupts == 0 {
+        } else if unproved(self_test, state.proved) != 0 {
             state.register_value = pmu::lvtpc(self.machine, capabilities).into();
             SelfTest::InterruptsDead
         } else {

@@ -46,6 +46,10 @@ pub struct ProcessorState {
     pub(crate) self_test: SelfTest,
     /// Interrupts received during the self-test.
     pub(crate) test_interrupts: u32,
+    /// The counters that are near their overflow in the self-test, and those of the kinds whose
+    /// interrupt has come, in the layout of the global registers.
+    pub(crate) tested: u64,
+    pub(crate) proved: u64,
     pub(crate) active: ActiveCounters,
     /// The bits of the active counters that the handler sets again in the global control register,
     /// because a freeze may have cleared them.

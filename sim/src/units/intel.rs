@@ -389,7 +389,10 @@ impl Architectural {
     /// Whether the overflow of the counter with this status bit requests an interrupt.
     fn interrupts(&self, bit: usize) -> bool {
         match bit.checked_sub(32) {
-            Some(i) => i < self.fixed.len() && self.nibble(i) & FIXED_PMI != 0,
+            Some(i) => {
+                let asks = i < self.fixed.len() && self.nibble(i) & FIXED_PMI != 0;
+                asks && !self.errata.silent_fixed
+            }
             None => self.selects.get(bit).is_some_and(EventSelect::int),
         }
     }

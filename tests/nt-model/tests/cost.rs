@@ -87,7 +87,7 @@ fn requests_on_many_processors() {
             let stop = cost(&mut client, session::STOP, number);
             // Exact on Intel, less on AMD.
             for (name, cost, accessed, most) in [
-                ("start", start, [43, 1, 3], PROCESSOR_MOST),
+                ("start", start, [43, 2, 3], PROCESSOR_MOST),
                 ("snapshot", snapshot, [0, 1, 0], PROCESSOR_MOST),
                 ("drain", drain, [0, 0, 0], PROCESSOR_MOST),
                 ("stop", stop, [9, 1, 1], PROCESSOR_MOST),

@@ -12,6 +12,8 @@ pub(super) struct Errata {
     pub(super) taken_counter: Option<usize>,
     /// [`Behaviour::BroadwellPeriod`].
     pub(super) loses_low_bits: bool,
+    /// [`Behaviour::SilentFixed`].
+    pub(super) silent_fixed: bool,
     pub(super) reset: Reset,
     /// [`Behaviour::ThreadLeak`].
     leaks: bool,
@@ -44,6 +46,7 @@ impl Errata {
             loses_low_bits: quirks.has(Behaviour::BroadwellPeriod),
             leaks: quirks.has(Behaviour::ThreadLeak),
             leaked: Vec::new(),
+            silent_fixed: quirks.has(Behaviour::SilentFixed),
             reset: Reset {
                 needed: quirks.has(Behaviour::NehalemReset),
                 fresh: 0,
