@@ -102,8 +102,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Clears LVTPC's mask bit if it is set, in either mode of the local APIC. Masked, on the processor
-/// that `machine` represents.
+/// Clears LVTPC's mask bit if it is set and the entry sends an interrupt, in either mode of the local
+/// APIC. Masked, on the processor that `machine` represents.
 pub(crate) fn unmask(machine: &mut impl Machine) {
     // Asked each time: this processor's mode may not be known, since it has no block.
     // Nor is it known which registers are there.
@@ -123,7 +123,7 @@ pub(crate) fn unmask(machine: &mut impl Machine) {
         machine.read_apic(LVTPC_OFFSET)
     };
     let entry = LvtPc::from_bits(entry);
-    if !entry.mask() {
+    if !entry.mask() || !entry.is_interrupt() {
         return;
     }
     // The rest of the register belongs to the HAL.

@@ -168,7 +168,11 @@ impl Model {
     /// The accesses that silicon refused to the core: on a real machine each would have been a bug
     /// check.
     pub fn faults(&mut self) -> Vec<Fault> {
-        self.service.processors().cpus.iter().flat_map(|cpu| cpu.faults.iter().copied()).collect()
+        let faults = |cpu: &Cpu| {
+            let nmi = (cpu.processor.unclaimed_nmis() > 0).then_some(Fault::Nmi);
+            cpu.faults.iter().copied().chain(nmi).collect::<Vec<_>>()
+        };
+        self.service.processors().cpus.iter().flat_map(faults).collect()
     }
 
     /// A processor, to look at its registers or to disturb them.

@@ -181,8 +181,8 @@ impl Capabilities {
     /// keep running meanwhile, and an overflow while LVTPC is still masked would be lost. Not on
     /// NetBurst, whose OVF flags hold the interrupt line until they are cleared.
     pub fn unmasks_first(&self) -> bool {
-        self.masks_lvtpc
-            && self.handler_gate == Gate::Each
+        self.handler_gate == Gate::Each
+            && self.masks_lvtpc
             && self.interface() != ProfileInterface::NetBurst
     }
 

@@ -32,16 +32,35 @@ impl<M: Machine> Local<'_, M> {
 
     /// Joins the running session on a processor that was added.
     pub(crate) fn join(&mut self) {
-        self.allow_interrupts();
-        self.start();
+        let allowed = self.allow_interrupts();
+        self.forget();
+        self.arm_if(allowed);
     }
 
-    /// Clears LVTPC's mask bit if the session samples and no storm has left it set.
-    fn allow_interrupts(&mut self) {
-        let settings = &self.program.settings;
-        if settings.samples && !self.state.storm {
-            pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
+    /// Clears LVTPC's mask bit if the session samples and no storm has left it set. `false`: it sends
+    /// something else than an interrupt.
+    fn allow_interrupts(&mut self) -> bool {
+        let state = &mut *self.state;
+        if !self.program.settings.samples || state.storm {
+            return true;
         }
+        let unmasked = pmu::unmask_lvtpc(self.machine, &state.capabilities);
+        unmasked.map_err(|entry| state.register_value = entry.into_bits().into()).is_ok()
+    }
+
+    /// [`Self::arm`], or the session's end here if its overflows could not interrupt.
+    fn arm_if(&mut self, interrupts: bool) {
+        if interrupts {
+            self.arm();
+        } else {
+            self.end_unarmed(ErrorCode::InterruptsDead);
+        }
+    }
+
+    /// Ends the session on this processor before its counters are taken over.
+    fn end_unarmed(&mut self, cause: ErrorCode) {
+        self.state.phase = Phase::Ended;
+        self.end(cause);
     }
 
     /// Joins the session while the machine is suspended; [`Self::resume`] then starts it here too.
@@ -108,11 +127,11 @@ impl<M: Machine> Local<'_, M> {
 
     /// Called after sleep: continues with the slice that was interrupted.
     pub(crate) fn resume(&mut self) {
-        self.allow_interrupts();
+        let allowed = self.allow_interrupts();
         if self.state.phase == Phase::Suspended {
             // Sleep has reset everybody's registers; if it was called off, `initialize` notes them.
             self.state.saved.counters = 0;
-            self.arm();
+            self.arm_if(allowed);
         }
     }
 
@@ -259,14 +278,12 @@ impl<M: Machine> Local<'_, M> {
             if error == ErrorCode::FixedCounterTaken {
                 self.state.register_value = self.source_in_use().into();
             }
-            self.state.phase = Phase::Ended;
-            self.end(error);
+            self.end_unarmed(error);
             return;
         }
         if !self.begin_branches() {
             self.release();
-            self.state.phase = Phase::Ended;
-            self.end(ErrorCode::BranchesTaken);
+            self.end_unarmed(ErrorCode::BranchesTaken);
             return;
         }
         // The branch records run before the counters, whose first interrupt reads them.

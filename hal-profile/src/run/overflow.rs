@@ -174,7 +174,7 @@ impl<M: Machine> Local<'_, M> {
         if interrupt && state.capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(machine, &state.capabilities, false);
         } else if !interrupt && overflowed != 0 {
-            pmu::unmask_lvtpc(machine, &state.capabilities);
+            let _ = pmu::unmask_lvtpc(machine, &state.capabilities);
         }
     }
 
@@ -331,7 +331,8 @@ impl<M: Machine> Local<'_, M> {
     /// storm, whose interrupts nothing would handle.
     pub fn unmask(&mut self) {
         if self.state.known && !self.state.storm {
-            pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
+            // An entry that sends no interrupt is somebody else's, and stays as it is.
+            let _ = pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
         }
     }
 }

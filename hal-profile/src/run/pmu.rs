@@ -503,16 +503,32 @@ pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> 
     }
 }
 
-/// Sets or clears LVTPC's mask bit.
+/// Sets LVTPC's mask bit, or clears it if the entry sends an interrupt.
 #[inline]
 pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabilities, mask: bool) {
     // Read-modify-write: vector and delivery mode are the HAL's, and no document gives them.
-    let entry = LvtPc::from_bits(lvtpc(machine, capabilities)).with_mask(mask);
     match capabilities.apic {
         Apic::None => {}
-        Apic::XApic => machine.write_apic(LVTPC_OFFSET, entry.into_bits()),
-        Apic::X2Apic => machine.write_msr(IA32_X2APIC_LVT_PMI, entry.into_bits().into()),
+        Apic::XApic => {
+            if let Some(entry) = masked(machine.read_apic(LVTPC_OFFSET), mask) {
+                machine.write_apic(LVTPC_OFFSET, entry);
+            }
+        }
+        Apic::X2Apic => {
+            if let Some(entry) = masked(machine.read_msr(IA32_X2APIC_LVT_PMI) as u32, mask) {
+                machine.write_msr(IA32_X2APIC_LVT_PMI, entry.into());
+            }
+        }
     }
+}
+
+/// LVTPC with its mask bit set or cleared; `None` if it must not be cleared.
+#[inline]
+fn masked(entry: u32, mask: bool) -> Option<u32> {
+    let entry = LvtPc::from_bits(entry);
+    // mistake: nmi-unmasked
+    let allowed = mask || entry.is_interrupt();
+    allowed.then(|| entry.with_mask(mask).into_bits())
 }
 
 /// Whether LVTPC's mask bit is set.
@@ -520,13 +536,19 @@ pub(crate) fn is_masked(machine: &mut impl Machine, capabilities: &Capabilities)
     LvtPc::from_bits(lvtpc(machine, capabilities)).mask()
 }
 
-/// Clears LVTPC's mask bit if it is set. Also where START was refused before it had seen LVTPC
-/// written.
-pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) {
+/// Clears LVTPC's mask bit if it is set. The error is an entry that sends no interrupt, and is left
+/// as it is. Also where START was refused before it had seen LVTPC written.
+pub(crate) fn unmask_lvtpc(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+) -> Result<(), LvtPc> {
     let entry = LvtPc::from_bits(lvtpc(machine, capabilities));
+    if !entry.is_interrupt() {
+        return Err(entry);
+    }
     // A write that would change nothing may cost an exit in a guest.
     if !entry.mask() {
-        return;
+        return Ok(());
     }
     let entry = entry.with_mask(false).into_bits();
     match capabilities.apic {
@@ -536,6 +558,7 @@ pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabiliti
             let _ = machine.try_write_msr(IA32_X2APIC_LVT_PMI, entry.into());
         }
     }
+    Ok(())
 }
 
 /// Whether a running counter appears to have overflowed.

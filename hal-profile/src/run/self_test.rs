@@ -74,13 +74,16 @@ impl<M: Machine> Local<'_, M> {
         if cpu_program.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;
         }
-        let capabilities = &self.state.capabilities;
+        let state = &mut *self.state;
+        let self_test = &cpu_program.self_test;
+        state.tested = unproved(self_test, state.proved);
         // Interrupts are masked here, so none comes before the phase says whose it is.
-        pmu::enable_monitoring(self.machine, capabilities, &cpu_program.self_test);
-        self.state.phase = Phase::Testing;
+        pmu::begin_test(self.machine, &state.capabilities, self_test, state.tested);
+        state.phase = Phase::Testing;
     }
 
-    /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over.
+    /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over, or if LVTPC
+    /// sends something else.
     fn interrupt_is_clear(&mut self) -> bool {
         let state = &mut *self.state;
         // `initialize` has acknowledged what there was: what is still there holds the line active.
@@ -90,9 +93,13 @@ impl<M: Machine> Local<'_, M> {
             state.self_test = SelfTest::Storm;
             return false;
         }
-        state.storm = false;
         // Before the counters start: an overflow while LVTPC is masked is lost.
-        pmu::unmask_lvtpc(self.machine, &state.capabilities);
+        if let Err(entry) = pmu::unmask_lvtpc(self.machine, &state.capabilities) {
+            state.register_value = entry.into_bits().into();
+            state.self_test = SelfTest::InterruptsDead;
+            return false;
+        }
+        state.storm = false;
         true
     }
 

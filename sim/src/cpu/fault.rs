@@ -28,6 +28,9 @@ pub enum Fault {
     /// #UD: an instruction that this processor does not have.
     #[error("#UD")]
     InvalidOpcode,
+    /// A counter's overflow was sent as an NMI, which nobody claims: bug check 0x80.
+    #[error("NMI: an overflow, which nobody claims")]
+    Nmi,
     /// An access to the local APIC's page if there is none, or not in xAPIC mode.
     #[error("no local APIC page at offset {offset:#x}")]
     Apic {

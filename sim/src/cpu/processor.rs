@@ -28,6 +28,10 @@ const WINDOWS_LVTPC: u32 = 0xFE;
 
 /// LVTPC's mask bit.
 const LVTPC_MASK: u32 = 1 << 16;
+/// LVTPC: delivery mode NMI.
+const LVTPC_NMI: u32 = 0b100 << 8;
+/// The vector of an NMI.
+const NMI: u8 = 2;
 
 /// A register as a session finds it: these bits cleared, then those set.
 struct Found {
@@ -110,6 +114,8 @@ pub struct Processor {
     guards_pce: bool,
     accesses: Accesses,
     delivery: Delivery,
+    /// NMIs that the unit has sent.
+    nmis: u64,
 }
 
 impl Processor {
@@ -139,6 +145,7 @@ impl Processor {
             guards_pce: false,
             accesses: Accesses::default(),
             delivery,
+            nmis: 0,
         }
     }
 
@@ -386,7 +393,15 @@ impl Processor {
     /// Takes the pending performance interrupt.
     pub fn acknowledge_interrupt(&mut self) -> Option<u8> {
         self.take_requests();
-        self.apic.acknowledge()
+        let vector = self.apic.acknowledge();
+        self.nmis += u64::from(vector == Some(NMI));
+        vector
+    }
+
+    /// How many interrupts were NMIs that nobody claims, each of which would have ended Windows (bug
+    /// check 0x80). Somebody who samples and has asked for NMIs claims them.
+    pub fn unclaimed_nmis(&self) -> u64 {
+        if self.quirks().has(Behaviour::FixedInterrupts) { 0 } else { self.nmis }
     }
 
     /// The width of the general counters in bits; 0 if there are none.
@@ -412,7 +427,7 @@ impl Processor {
     pub fn handled_by_windows(&mut self) {
         const GLOBAL_STATUS_RESET: u32 = 0x390;
         const CTR_FRZ: u64 = 1 << 59;
-        self.apic.preset_lvtpc(WINDOWS_LVTPC);
+        self.apic.preset_lvtpc(self.windows_lvtpc());
         // Refused before version 4, which has no such bit.
         let _ = self.unobserved(|processor| processor.wrmsr(GLOBAL_STATUS_RESET, CTR_FRZ));
     }
@@ -428,8 +443,14 @@ impl Processor {
         if self.apic.needs_x2apic() {
             self.apic.enter_x2apic();
         }
-        self.apic.preset_lvtpc(WINDOWS_LVTPC);
+        self.apic.preset_lvtpc(self.windows_lvtpc());
         self.leave_as_found();
+    }
+
+    /// LVTPC while Windows runs, not masked.
+    fn windows_lvtpc(&self) -> u32 {
+        let nmi = self.quirks().has(Behaviour::NmiLvtpc);
+        if nmi { WINDOWS_LVTPC | LVTPC_NMI } else { WINDOWS_LVTPC }
     }
 
     /// Whether its id, or another of its machine, does not fit xAPIC mode.
@@ -456,7 +477,7 @@ impl Processor {
             });
         }
         if quirks.has(Behaviour::Masked) {
-            self.apic.preset_lvtpc(WINDOWS_LVTPC | LVTPC_MASK);
+            self.apic.preset_lvtpc(self.windows_lvtpc() | LVTPC_MASK);
         }
         if quirks.has(Behaviour::StaleStatus) {
             self.on_unit(|unit| unit.set_status(unit.counter_status()));

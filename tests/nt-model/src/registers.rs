@@ -302,8 +302,15 @@ impl Registers {
         Err(Violation::new(Rule::AllowList, what))
     }
 
-    fn write_lvtpc(&self, cpu: &mut Cpu, value: u64) -> Result<(), Violation> {
+    fn write_lvtpc(&mut self, cpu: &mut Cpu, index: usize, value: u64) -> Result<(), Violation> {
         self.must_be_reserved(LVTPC_MSR, 0)?;
+        if value & LVTPC_MASK == 0 {
+            self.old_storms.remove(&index);
+            if !sends_interrupt(value) {
+                let what = format!("LVTPC is unmasked as {value:#x}, which sends no interrupt");
+                return Err(Violation::new(Rule::ForeignBits, what));
+            }
+        }
         let own = if self.handled { LVTPC_MASK } else { 0 };
         let changed = (lvtpc(cpu) ^ value) & !own;
         if changed == 0 {
@@ -399,8 +406,11 @@ impl Registers {
     pub fn release(&mut self, cpus: &mut [Cpu]) -> Result<Option<Vec<usize>>, Violation> {
         self.check(cpus)?;
         self.reserved = None;
-        let masked =
-            |(index, cpu): (usize, &mut Cpu)| (lvtpc(cpu) & LVTPC_MASK != 0).then_some(index);
+        // An entry that sends no interrupt must stay as it is.
+        let masked = |(index, cpu): (usize, &mut Cpu)| {
+            let entry = lvtpc(cpu);
+            (entry & LVTPC_MASK != 0 && sends_interrupt(entry)).then_some(index)
+        };
         let masked = cpus.iter_mut().enumerate().filter_map(masked);
         Ok(self.handled.then(|| masked.collect()))
     }
@@ -567,6 +577,23 @@ fn records_branches(cpu: &mut Cpu) -> bool {
 /// The value of a register, if it exists.
 fn read(cpu: &mut Cpu, msr: u32) -> Option<u64> {
     cpu.processor.unobserved(|processor| processor.rdmsr(msr)).ok()
+}
+
+/// Whether an entry of the local vector table sends an interrupt: delivery mode fixed, a vector that
+/// is no exception's (SDM vol. 3, "Local Vector Table", "Valid Interrupt Vectors").
+fn sends_interrupt(entry: u64) -> bool {
+    let (mode, vector) = (entry >> 8 & 0b111, entry & 0xFF);
+    mode == 0 && vector >= 16
+}
+
+/// Whether LVTPC is masked, and the global status register shows a bit that may hold its line active.
+fn may_storm(cpu: &mut Cpu) -> bool {
+    let status = rows(cpu).find_map(|row| match row.4 {
+        Role::Acknowledge(status) => Some(status),
+        _ => None,
+    });
+    let status = status.and_then(|status| read(cpu, status)).unwrap_or(0);
+    lvtpc(cpu) & LVTPC_MASK != 0 && status != 0
 }
 
 /// LVTPC; 0 if there is no local APIC.

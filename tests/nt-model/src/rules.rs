@@ -101,7 +101,8 @@ rules! {
     Endless "endless";
     /// Something that is not modelled was called.
     Unmodelled "unmodelled";
-    /// The driver stopped the system: page of KeBugCheckEx.
+    /// The driver stopped the system: page of KeBugCheckEx. Or an overflow was an NMI: bug check 0x80,
+    /// NMI_HARDWARE_FAILURE.
     BugCheck "bug-check";
 }
 

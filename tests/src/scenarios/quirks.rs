@@ -3,9 +3,15 @@
 //! left as they were found.
 
 use crate::backend::Backend;
+use crate::branches::with;
 use crate::machines::{Client, Sampled, count, on, sample, sample_in, specs, workload};
+use crate::requests::spec;
+use crate::stepped::Stepped;
+use crate::wire::{first, with_quirks};
 use halprof_measure::{Error, Session, Setup, Source};
 use shared_types::ErrorCode;
+use shared_types::request::session::{SAMPLE, Spec};
+use sim::cpu::event::Event;
 
 scenarios![
     machines_with_quirks_account_for_every_event,
@@ -18,6 +24,10 @@ scenarios![
     frozen_counters_are_not_dead,
     a_freeze_that_was_left_ends_with_start,
     a_storm_is_met_by_the_proof,
+    an_entry_that_would_send_an_nmi_stays_as_it_is,
+    an_nmi_after_sleep_ends_the_session,
+    each_kind_of_counter_proves_its_interrupt,
+    a_freeze_takes_nothing_from_unused_counters,
     fixed_counters_are_enough,
     without_any_counter_no_source_is_supported,
     narrow_counters_lose_no_wrap,
@@ -31,6 +41,7 @@ const FIXED_CONTROL: u32 = 0x38D;
 const DEBUGCTL: u32 = 0x1D9;
 const LVTPC: u32 = 0x340;
 const LVTPC_MASK: u32 = 1 << 16;
+const TOTAL_ISSUES: u32 = 2;
 
 /// The amount that is sampled: 199 periods.
 const PERIOD: u64 = 50_021;
@@ -303,6 +314,21 @@ fn code(error: &Error) -> Option<ErrorCode> {
     }
 }
 
+/// The error that refuses to sample these sources, and its detail.
+fn refused<B: Backend>(connection: &mut Connection<B>, list: &str) -> Option<(ErrorCode, u64)> {
+    let specs = specs(connection, list);
+    let mut session = Session::open(connection, true, true).expect("a session");
+    session.configure(&Setup { specs, ..Setup::default() }, true).expect("a configuration");
+    session.start().err().map(|error| match error {
+        Error::Refused(refusal) => (refusal.code, refusal.detail),
+        error => panic!("{error}"),
+    })
+}
+
+fn every(interval: u64, source: u32) -> Spec {
+    Spec { interval, ..spec(source) }
+}
+
 /// The error that refuses a START.
 fn start<B: Backend>(connection: &mut Connection<B>, sample: bool) -> Option<ErrorCode> {
     let specs = specs(connection, SAMPLED);
@@ -352,6 +378,90 @@ fn a_storm_is_met_by_the_proof<B: Backend>() {
             assert!(is_masked(&mut connection), "{model}");
         }
         assert_eq!(start(&mut connection, false), None, "{model}");
+    }
+}
+
+/// Sampling is refused with the entry's value, and LVTPC stays as it was found; counting needs no
+/// interrupt.
+fn an_entry_that_would_send_an_nmi_stays_as_it_is<B: Backend>() {
+    for model in MACHINES {
+        for quirks in ["nmi-lvtpc", "nmi-lvtpc+masked"] {
+            let mut connection = open::<B>(model, quirks);
+            let lvtpc = |connection: &mut Connection<B>| {
+                let processor = connection.transport().0.processor(0);
+                processor.unobserved(|processor| processor.read_apic(LVTPC)).expect("LVTPC")
+            };
+            let found = lvtpc(&mut connection);
+            for _ in 0..2 {
+                let refused = refused(&mut connection, SAMPLED);
+                let told = Some((ErrorCode::InterruptsDead, u64::from(found)));
+                assert_eq!(refused, told, "{model}, {quirks}");
+            }
+            let counted = specs(&mut connection, "TotalIssues");
+            let counts = count(&mut connection, counted, &workload(SHORT));
+            assert_eq!(counts[0][0].counted, EVENTS, "{model}, {quirks}");
+            assert_eq!(lvtpc(&mut connection), found, "{model}, {quirks}");
+        }
+    }
+}
+
+/// Somebody sets the mode while the machine sleeps.
+fn an_nmi_after_sleep_ends_the_session<B: Backend>() {
+    const NMI: u32 = 0b100 << 8;
+    for model in ["skylake", "haswell", "zen2", "zen4"] {
+        for masked in [0, LVTPC_MASK] {
+            let mut machine = Stepped::<B>::new(model, 2);
+            machine.run(SAMPLE, &[spec(TOTAL_ISSUES)]);
+            machine.sleep();
+            let processor = machine.processor(1);
+            processor.write_apic(LVTPC, NMI | masked).expect("LVTPC");
+            machine.client.model.others_wrote_registers();
+            machine.wake();
+            let told = (ErrorCode::InterruptsDead, 1, u64::from(NMI | masked));
+            assert_eq!(machine.try_stop(), Some(told), "{model}");
+            let entry = machine.processor(1).read_apic(LVTPC);
+            assert_eq!(entry, Ok(NMI | masked), "{model}");
+        }
+    }
+}
+
+/// An interrupt of a general counter says nothing about fixed ones.
+fn each_kind_of_counter_proves_its_interrupt<B: Backend>() {
+    let general = "BranchInstructions:50021";
+    let fixed = "FixedInstructions:50021";
+    let dead = Some(ErrorCode::InterruptsDead);
+    for model in ["skylake", "haswell", "sapphire-rapids"] {
+        for (quirks, sources, refused_by) in [
+            ("silent-fixed", general.to_owned(), None),
+            ("silent-fixed", fixed.to_owned(), dead),
+            ("silent-fixed", format!("{general},{fixed}"), dead),
+            ("", format!("{general},{fixed}"), None),
+            ("late", format!("{general},{fixed}"), None),
+            ("lost+stale-status", format!("{general},{fixed}"), None),
+            ("frozen", format!("{general},{fixed}"), None),
+        ] {
+            let mut connection = open::<B>(model, quirks);
+            let refused = refused(&mut connection, &sources);
+            let told = refused.map(|(error, _)| error);
+            assert_eq!(told, refused_by, "{model}, {quirks}: {sources}");
+        }
+    }
+}
+
+/// Up to version 3, a freeze clears the bits of every counter, also of those that are declared and
+/// not used: 12 general counters, of which ten have registers.
+fn a_freeze_takes_nothing_from_unused_counters<B: Backend>() {
+    let twelve = with(&first("skylake"), 0xA, |leaf| leaf.eax = 0x0730_0C02);
+    for flags in [0, SAMPLE] {
+        let mut machine = Stepped::<B>::of(&[with_quirks(&twelve, "frozen")]);
+        let control = |machine: &mut Stepped<B>| machine.processor(0).rdmsr(GLOBAL_CTRL);
+        let found = control(&mut machine);
+        assert_eq!(found, Ok(0xFFF));
+        machine.run(flags, &[every(PERIOD, TOTAL_ISSUES)]);
+        machine.retire(0, &[(Event::Instructions, 2 * PERIOD)]);
+        assert_eq!(machine.take_interrupt(0), flags == SAMPLE);
+        machine.stop();
+        assert_eq!(control(&mut machine), found, "{flags}");
     }
 }
 
@@ -419,6 +529,8 @@ mod tests {
             "dead-counters",
             "storm",
             "no-general",
+            "nmi-lvtpc",
+            "silent-fixed",
             // scenarios/errata.rs
             "tsx-force-abort",
             "nehalem-reset",

@@ -48,3 +48,15 @@ pub struct LvtPc {
     #[bits(15)]
     _reserved2: u16,
 }
+
+/// Vectors below are the processor's exceptions, which the local APIC refuses to send (SDM vol. 3,
+/// "Valid Interrupt Vectors").
+const FIRST_VECTOR: u8 = 16;
+
+impl LvtPc {
+    /// Whether an overflow arrives as an interrupt. With another delivery mode it would be an NMI,
+    /// which nobody claims (bug check 0x80), or worse: such an entry must not be unmasked.
+    pub fn is_interrupt(self) -> bool {
+        self.delivery_mode() == 0 && self.vector() >= FIRST_VECTOR
+    }
+}

@@ -79,6 +79,10 @@ impl Machine {
         index: usize,
         interrupted: &Interrupted,
     ) -> Result<(), Violation> {
+        if self.engine.bus().cpus[index].processor.unclaimed_nmis() > 0 {
+            let what = "an overflow was an NMI, which nobody claims: bug check 0x80";
+            return Err(Violation::new(Rule::BugCheck, what));
+        }
         let who = (interrupted.process, interrupted.thread);
         if let Some(handler) = self.kernel.interrupt_handler {
             let now = self.engine.bus().cpus[index].processor.timestamp();
