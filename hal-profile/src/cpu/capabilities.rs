@@ -71,6 +71,8 @@ pub struct Capabilities {
     /// Bits of IA32_PERFEVTSELx that this processor has beyond version 1 and that a raw select may
     /// set: any-thread (21), equal (36), the second unit mask (47:40).
     pub select_bits: u64,
+    /// A counter can be hidden from RDPMC in user mode.
+    pub user_disable: bool,
     /// NetBurst: what decides which counters this logical processor uses.
     pub netburst: historic::NetBurst,
     /// How it records branches.

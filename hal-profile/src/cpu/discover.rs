@@ -127,6 +127,7 @@ impl Capabilities {
         let CpuidResult { eax: valid, ebx, .. } = machine.cpuid(0x23, 0);
         self.select_bits |= u64::from(ebx & 1) * intel::UNIT_MASK_2;
         self.select_bits |= u64::from(ebx >> 1 & 1) * intel::EQUAL;
+        self.user_disable = ebx >> 2 & 1 != 0;
         if valid & 1 << 1 != 0 {
             let masks = machine.cpuid(0x23, 1);
             self.counters = masks.eax;

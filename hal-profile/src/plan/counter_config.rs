@@ -86,6 +86,8 @@ pub(crate) struct ActiveCounters {
     count: usize,
     /// Their bits in the layout of the global registers.
     bits: u64,
+    /// User mode may read them by RDPMC, if the processor lets it.
+    pub(crate) shown: bool,
 }
 
 impl CounterConfig {
@@ -142,6 +144,18 @@ impl CounterConfig {
     /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
     pub fn fixed_control(&self) -> u64 {
         if self.counter.is_fixed() { 0xF << fixed_shift(self.counter) } else { 0 }
+    }
+}
+
+impl CounterConfig {
+    /// The bit that hides the counter from RDPMC in user mode, in its control register; 0 if the
+    /// processor has none.
+    pub(crate) fn user_disable(&self, capabilities: &Capabilities) -> u64 {
+        match (capabilities.user_disable, self.counter.is_fixed()) {
+            (false, _) => 0,
+            (true, false) => intel::USER_DISABLE,
+            (true, true) => intel::FIXED_USER_DISABLE << fixed_shift(self.counter),
+        }
     }
 }
 

@@ -218,23 +218,66 @@ fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &Acti
 fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     // First: while they are gated, selects may hold their enable bits and nothing counts yet.
     modify(machine, capabilities.global.control, active.bits(), 0);
-    let (mut mask, mut fixed) = (0, 0);
     for counter in active.get() {
         let config = &counter.config;
-        if config.select_msr == 0 {
-            mask |= config.fixed_control();
-            fixed |= config.select;
-        } else {
+        if config.select_msr != 0 {
             // mistake: merge-late
             begin_merge(machine, capabilities, config);
-            machine.write_msr(config.select_msr, config.select | capabilities.enable);
+            machine.write_msr(config.select_msr, select(capabilities, active, config));
         }
         load(machine, capabilities, counter);
     }
-    // One register for all fixed counters, and others may have some: only our nibbles change.
-    modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
+    write_fixed_control(machine, capabilities, active);
     // Last: what overflowed before is not this slice's.
     acknowledge(machine, capabilities, active.bits());
+}
+
+/// The select of a general counter that is gated, with the bits that only the global control register
+/// and RDPMC heed.
+fn select(capabilities: &Capabilities, active: &ActiveCounters, config: &CounterConfig) -> u64 {
+    config.select | capabilities.enable | hidden(capabilities, active, config)
+}
+
+/// The bit that hides a counter from user mode, unless it is to be shown.
+fn hidden(capabilities: &Capabilities, active: &ActiveCounters, config: &CounterConfig) -> u64 {
+    if active.shown { 0 } else { config.user_disable(capabilities) }
+}
+
+fn write_fixed_control(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+) {
+    let (mut mask, mut fixed) = (0, 0);
+    for config in active.get().iter().map(|counter| &counter.config) {
+        if config.select_msr == 0 {
+            // What somebody has left in the bit would hide the counter, so it is always ours.
+            mask |= config.fixed_control() | config.user_disable(capabilities);
+            fixed |= config.select | hidden(capabilities, active, config);
+        }
+    }
+    // One register for all fixed counters, and others may have some: only our bits change.
+    modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
+}
+
+/// Shows the counters in use, running or not, to RDPMC in user mode, or hides them, where the
+/// processor can.
+pub(crate) fn show(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &mut ActiveCounters,
+    shown: bool,
+) {
+    active.shown = shown;
+    if !capabilities.user_disable {
+        return;
+    }
+    for config in active.get().iter().map(|counter| &counter.config) {
+        if config.select_msr != 0 {
+            machine.write_msr(config.select_msr, select(capabilities, active, config));
+        }
+    }
+    write_fixed_control(machine, capabilities, active);
 }
 
 /// Makes the next counter the upper bits of this one, where it needs that.
@@ -327,7 +370,7 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
     let mut fixed = 0;
     for config in active.get().iter().map(|counter| &counter.config) {
         if config.select_msr == 0 {
-            fixed |= config.fixed_control();
+            fixed |= config.fixed_control() | config.user_disable(capabilities);
         } else {
             machine.write_msr(config.select_msr, capabilities.off);
             end_merge(machine, capabilities, config);

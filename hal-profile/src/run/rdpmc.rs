@@ -1,11 +1,13 @@
 //! RDPMC in user mode on one processor: CR4.PCE, set while sessions hold it and then put back as it
-//! was found.
+//! was found. While none holds it, whoever else has set CR4.PCE does not see the counters of halprof
+//! where the processor can hide them (RDPMC user disable).
 //!
 //! Each function runs on its processor, with interrupts masked.
 
 use crate::cpu::machine::{CR4_PCE, Machine};
 use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::run::host::Local;
+use crate::run::pmu;
 use crate::run::state::Pce;
 
 impl<M: Machine> Local<'_, M> {
@@ -20,6 +22,7 @@ impl<M: Machine> Local<'_, M> {
         if !self.state.pce.held {
             self.state.pce = Pce { held: true, set_before: set };
         }
+        self.show_counters();
         if set {
             return Ok(());
         }
@@ -33,9 +36,15 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn release_rdpmc(&mut self) {
         let Pce { held, set_before } = self.state.pce;
         self.state.pce.held = false;
+        self.show_counters();
         if held && !set_before && self.machine.read_cr4() & CR4_PCE != 0 {
             self.machine.set_pce(false);
         }
+    }
+
+    fn show_counters(&mut self) {
+        let state = &mut *self.state;
+        pmu::show(self.machine, &state.capabilities, &mut state.active, state.pce.held);
     }
 
     /// Whether CR4.PCE is set now, and whether it was set before sessions held it.

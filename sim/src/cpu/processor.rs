@@ -228,6 +228,17 @@ impl Processor {
         read.unwrap_or(Err(Fault::ReadPmc { counter }))
     }
 
+    /// RDPMC at CPL 3: refused unless CR4.PCE is set, and 0 from a counter that is hidden (RDPMC user
+    /// disable).
+    pub fn rdpmc_in_user_mode(&mut self, counter: u32) -> Result<u64, Fault> {
+        if self.cr4 & CR4_PCE == 0 {
+            return Err(Fault::ReadPmc { counter });
+        }
+        let value = self.rdpmc(counter)?;
+        let hides = self.on_unit(|unit| unit.hides(counter)).unwrap_or(false);
+        Ok(if hides { 0 } else { value })
+    }
+
     /// Reads a register of the local APIC's page.
     pub fn read_apic(&mut self, offset: u32) -> Result<u32, Fault> {
         self.accesses.apic += 1;

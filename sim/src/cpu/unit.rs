@@ -40,6 +40,10 @@ pub(crate) trait Unit: Send {
     fn write_msr(&mut self, thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool>;
     /// RDPMC.
     fn read_pmc(&mut self, thread: usize, counter: u32) -> Result<u64, Fault>;
+    /// Whether RDPMC reads 0 from a counter at CPL 3.
+    fn hides(&self, _counter: u32) -> bool {
+        false
+    }
     /// Counts what has happened on `thread` up to `now`; returns the threads whose local APIC gets
     /// a performance interrupt, one bit each.
     fn count(&mut self, thread: usize, now: &Counts) -> u8;

@@ -17,7 +17,7 @@ use crate::cpu::fault::Fault;
 use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
-use capabilities::Capabilities;
+use capabilities::{Capabilities, USER_DISABLE, fixed_user_disable};
 use constraints::Constraint;
 use errata::Errata;
 use events::{FIXED, FIXED_TOP_DOWN, REFERENCE_CYCLES, ROWS, TOP_DOWN, reference_ratio};
@@ -291,6 +291,8 @@ impl Architectural {
 
     fn selected_feed(&self, i: usize) -> Option<Feed> {
         let select = self.selects[i];
+        // It changes what RDPMC reads, not what is counted.
+        let select = EventSelect::from_bits(select.into_bits() & !USER_DISABLE);
         let on = select.en() && self.globally_on(i);
         let named = Code::of_select(&self.named, select.into_bits());
         if let Some(event) = named.or_else(|| self.top_down(select)) {
@@ -429,6 +431,16 @@ impl Unit for Architectural {
         };
         let register = register.ok_or(Fault::ReadPmc { counter })?;
         Ok(self.read(register))
+    }
+
+    fn hides(&self, counter: u32) -> bool {
+        match counter.checked_sub(RDPMC_FIXED) {
+            Some(fixed) => self.fixed_control & fixed_user_disable(fixed) != 0,
+            None => self
+                .selects
+                .get(counter as usize)
+                .is_some_and(|select| select.into_bits() & USER_DISABLE != 0),
+        }
     }
 
     fn count(&mut self, thread: usize, now: &Counts) -> u8 {

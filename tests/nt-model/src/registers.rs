@@ -522,6 +522,25 @@ impl Watched {
         Err((Rule::BitsLeft, what))
     }
 
+    /// A freeze stops all counters, or the records of branches, whoever has them next. That of the
+    /// records is the driver's if it recorded, unless somebody else records by now or has asked for
+    /// it.
+    fn check_freeze(&self, cpu: &mut Cpu, status: u32, new: u64) -> Result<(), (Rule, String)> {
+        let asked = read(cpu, DEBUGCTL).unwrap_or(0) & FREEZE_LBRS_ON_PMI != 0;
+        let ours = self.branches && !asked && !records_branches(cpu);
+        let records = if ours { LBR_FRZ } else { 0 };
+        if new & (CTR_FRZ | records) == 0 {
+            return Ok(());
+        }
+        Err((Rule::BitsLeft, format!("status {status:#x} is left with new bits {new:#x}")))
+    }
+
+    /// RDPMC user disable of the driver's fixed counters: bit 33 + 4n of their control register.
+    fn user_disable(&self) -> u64 {
+        let ours = (0..8).filter(|counter| self.ours >> (FIXED + counter) & 1 != 0);
+        ours.fold(0, |bits, counter| bits | 1 << (33 + 4 * counter))
+    }
+
     /// Which bits of a register are the driver's, and what they must be in the end.
     fn end_of(&self, role: Role, number: u32, before: u64) -> (u64, u64) {
         let parts = |first: u32, bits: u32| {
@@ -537,7 +556,7 @@ impl Watched {
             Role::Counter => (whole(number), 0),
             Role::Fixed => (whole(FIXED + number), 0),
             Role::Global => (self.ours, before),
-            Role::FixedControl => (parts(FIXED, 4), 0),
+            Role::FixedControl => (parts(FIXED, 4) | self.user_disable(), 0),
             Role::Halves => (parts(0, 16), 0),
             Role::Other => (u64::MAX, before),
             Role::Branches(_) | Role::Record | Role::Acknowledge(_) => (0, 0),

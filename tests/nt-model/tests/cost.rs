@@ -40,8 +40,8 @@ const fn accesses(cost: &Cost) -> Accesses {
 const SAMPLE_MOST: u64 = 500;
 
 /// Bytes of pool while a session samples: for the device, and for each processor, mostly its ring.
-const POOL_DEVICE: u64 = 1_209_336;
-const POOL_EACH: u64 = 1_341_248;
+const POOL_DEVICE: u64 = 1_209_976;
+const POOL_EACH: u64 = 1_341_280;
 
 /// One counter in use, which has overflowed; the scenarios count its register accesses. A period of 0
 /// is drawn. With the shortest the guard decides in some.

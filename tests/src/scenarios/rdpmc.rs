@@ -4,10 +4,17 @@
 //! is not as it was found after unload. CR4 survives sleep, and user mode runs before D0Entry.
 
 use crate::backend::{Backend, unbroken};
+use crate::branches::with;
+use crate::requests::spec;
 use crate::wire::{RawClient, Reply, leaves, plain};
 use hal_profile::cpu::machine::CR4_PCE;
 use shared_types::ErrorCode::{Hypervisor, RdpmcRefused, Suspended};
 use shared_types::request::rdpmc::{self, Rdpmc};
+use shared_types::request::session::{START, STOP};
+
+const TOTAL_ISSUES: u32 = 2;
+const BRANCHES: u32 = 6;
+const FIXED_CYCLES: u32 = 0x8000_0101;
 
 scenarios![
     it_is_set_while_any_session_holds_it,
@@ -18,6 +25,7 @@ scenarios![
     a_processor_that_is_added_has_it_too,
     where_it_does_not_stay_every_processor_is_as_it_was,
     under_a_hypervisor_it_is_not_written,
+    counters_are_hidden_while_nobody_holds_it,
 ];
 
 /// Whether it is set, processor by processor.
@@ -166,6 +174,52 @@ fn under_a_hypervisor_it_is_not_written<B: Backend>() {
         client.wake();
         assert_eq!(set(&mut client), [false; 2]);
         assert_eq!(status(&mut client), [0, 2, 0, 0]);
+        client.end();
+    }
+}
+
+/// With RDPMC user disable (leaf 0x23 EBX bit 2; bit 37 of a select, bit 33 + 4n of the fixed
+/// counters' control), user mode reads 0 from the counters of a session while no session holds RDPMC,
+/// whoever has set CR4.PCE. What somebody has left in the bits hides no counter that is given.
+fn counters_are_hidden_while_nobody_holds_it<B: Backend>() {
+    const FIXED_CONTROL: u32 = 0x38D;
+    const FIXED: [u32; 3] = [1 << 30, 1 << 30 | 1, 1 << 30 | 2];
+    let can_hide = with(&leaves("hybrid", 1)[0], 0x23, |leaf| leaf.ebx |= 1 << 2);
+    for left in [0, 1 << 33 | 1 << 37 | 1 << 41] {
+        let mut client = RawClient::<B>::of(std::slice::from_ref(&can_hide));
+        set_by_another(&mut client, 0);
+        client.processor(0).wrmsr(FIXED_CONTROL, left).expect("the bits");
+        client.model.others_wrote_registers();
+        let holder = client.open();
+        let sources = [TOTAL_ISSUES, BRANCHES, FIXED_CYCLES].map(spec);
+        let number = client.configured(0, &sources);
+        client.granted(START, number);
+        let read = |client: &mut RawClient<B>, given: bool| {
+            client.work("instructions=1000,cycles=2000,branches=300,ref-cycles=500");
+            let processor = client.processor(0);
+            let all: Vec<u32> = (0..8).chain(FIXED).collect();
+            let in_kernel: Vec<u64> =
+                all.iter().map(|&counter| processor.rdpmc(counter).unwrap_or(0)).collect();
+            let in_user: Vec<u64> = all
+                .iter()
+                .map(|&counter| processor.rdpmc_in_user_mode(counter).unwrap_or(0))
+                .collect();
+            assert!(in_kernel.iter().filter(|&&value| value != 0).count() >= 3, "{in_kernel:?}");
+            let seen = if given { in_kernel } else { vec![0; all.len()] };
+            assert_eq!(in_user, seen, "{left:#x}");
+        };
+        read(&mut client, false);
+        client.granted(rdpmc::ALLOW, holder);
+        read(&mut client, true);
+        client.granted(rdpmc::RELEASE, holder);
+        read(&mut client, false);
+        client.granted(STOP, number);
+        client.granted(rdpmc::ALLOW, holder);
+        client.granted(START, number);
+        read(&mut client, true);
+        client.granted(STOP, number);
+        let control = client.processor(0).rdmsr(FIXED_CONTROL).expect("the register");
+        assert_eq!(control & 0xFFFF, 0, "{left:#x}");
         client.end();
     }
 }

@@ -186,6 +186,11 @@ pub struct PerfCapabilities {
 
 /// IA32_PERFEVTSELx, AnyThread: counts for both threads of a core.
 pub const ANY_THREAD: u64 = 1 << 21;
+/// IA32_PERFEVTSELx, RDPMC user disable: at CPL 3 RDPMC reads 0 (leaf 0x23 EBX bit 2; Linux
+/// 59af95e0).
+pub const USER_DISABLE: u64 = 1 << 37;
+/// The same for fixed counter 0 in IA32_FIXED_CTR_CTRL; those of the others follow, 4 bits apart.
+pub const FIXED_USER_DISABLE: u64 = 1 << 33;
 /// IA32_PERFEVTSELx, EQ: counts cycles with exactly CMASK events.
 pub const EQUAL: u64 = 1 << 36;
 /// IA32_PERFEVTSELx, UMASK2: the second unit mask.

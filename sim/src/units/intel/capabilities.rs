@@ -37,6 +37,8 @@ pub(super) struct Capabilities {
     pub(super) select_bits: u64,
     /// Bits of one nibble of IA32_FIXED_CTR_CTRL that may be 1.
     pub(super) fixed_control: u64,
+    /// A counter can be hidden from RDPMC at CPL 3 (leaf 0x23 EBX\[2\]).
+    user_disable: bool,
     /// The status bits that belong to no counter and may be acknowledged at any time.
     conditions: u64,
 }
@@ -64,6 +66,7 @@ impl Capabilities {
             perf_caps: perf_caps(leaves, version),
             select_bits: select_bits(leaves, any_thread),
             fixed_control: if any_thread { 0xF } else { 0xB },
+            user_disable: has_leaf_0x23(leaves) && leaves.get(0x23, 0).ebx >> 2 & 1 == 1,
             conditions: condition_bits(leaves, version),
         })
     }
@@ -86,9 +89,10 @@ impl Capabilities {
 
     /// Bits of IA32_FIXED_CTR_CTRL that may be 1.
     pub(super) fn fixed_control_bits(&self) -> u64 {
+        let disable = |i: u32| if self.user_disable { fixed_user_disable(i) } else { 0 };
         (0..16)
             .filter(|i| self.fixed >> i & 1 == 1)
-            .fold(0, |bits, i| bits | self.fixed_control << (4 * i))
+            .fold(0, |bits, i| bits | self.fixed_control << (4 * i) | disable(i))
     }
 
     /// Whether version 2's global registers exist.
@@ -160,8 +164,17 @@ fn has_leaf_0x23(leaves: &Leaves) -> bool {
     leaves.get(0, 0).eax >= 0x23 && leaves.get(7, 1).eax >> 8 & 1 == 1
 }
 
+/// IA32_PERFEVTSELx: RDPMC user disable (leaf 0x23 EBX\[2\]; Linux 59af95e0).
+pub(super) const USER_DISABLE: u64 = 1 << 37;
+
+/// RDPMC user disable of a fixed counter, in IA32_FIXED_CTR_CTRL (Linux 59af95e0).
+pub(super) fn fixed_user_disable(counter: u32) -> u64 {
+    1_u64.checked_shl(33 + 4 * counter).unwrap_or(0)
+}
+
 /// Reserved are bit 21 without AnyThread, and those of bits 63:32 that no feature grants: TSX (leaf
-/// 7, EBX[11] RTM) grants bits 32 and 33, leaf 0x23 the EQ bit 36 and UMASK2 bits 47:40.
+/// 7, EBX[11] RTM) grants bits 32 and 33, leaf 0x23 the EQ bit 36, RDPMC user disable 37 and UMASK2
+/// bits 47:40.
 fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
     let granted = |has: bool, bits: u64| if has { bits } else { 0 };
     let extended = if has_leaf_0x23(leaves) { leaves.get(0x23, 0).ebx } else { 0 };
@@ -169,6 +182,7 @@ fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
         | granted(any_thread, 1 << 21)
         | granted(leaves.get(7, 0).ebx >> 11 & 1 == 1, 0b11 << 32)
         | granted(extended >> 1 & 1 == 1, 1 << 36)
+        | granted(extended >> 2 & 1 == 1, USER_DISABLE)
         | granted(extended & 1 == 1, 0xFF << 40)
 }
 
