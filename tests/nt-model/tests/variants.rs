@@ -54,6 +54,8 @@ const SHORTEST_PERIOD: u64 = 4096;
 const FLOPS: (&str, u64) = ("flops", 0xFF03);
 const FLOPS_WORK: &str =
     "instructions=3000000,cycles=5000000,branches=70000,flops=3000000,skid=300,processors=all";
+/// BranchInstructions, which no fixed counter counts.
+const BRANCHES_ON_ANY: u32 = 6;
 /// The first fixed counter (Intel).
 const FIXED_INSTRUCTIONS: u32 = 0x8000_0100;
 /// LVTPC's offset in the local APIC's page, and its mask bit.
@@ -162,6 +164,8 @@ enum Step {
     Tick,
     /// Another owner writes an MSR of the first processor.
     Write(u32, u64),
+    /// The other owner turns its counter off.
+    TurnOff,
 }
 
 fn ask(handle: u32, code: RequestCode, input: Vec<u8>) -> Step {
@@ -248,6 +252,7 @@ fn steps(scenario: &str) -> Vec<Step> {
         "sampling" | "alone" | "masked-before" => running(1, first, SAMPLE, SOURCES),
         "flops" => sampling_raw(FLOPS.1, 0),
         "retired" => sampling_raw(RETIRED.1, SHORTEST_PERIOD),
+        "sampling-fixed" => running(1, first, SAMPLE, [BRANCHES_ON_ANY, FIXED_INSTRUCTIONS]),
         "branches" | "branches-sleep" => recording(8, Configure::TO_USER, true),
         "branches-kernel" => recording(8, Configure::TO_KERNEL, true),
         "branches-hidden" => recording(8, 0, false),
@@ -302,6 +307,9 @@ fn steps(scenario: &str) -> Vec<Step> {
         }
         _ => running(1, first, 0, SOURCES),
     };
+    if scenario == "turned-off" {
+        steps.push(Step::TurnOff);
+    }
     if ["sleep", "branches-sleep"].contains(&scenario) {
         steps.push(Step::Do(Action::Sleep));
     }
@@ -350,6 +358,11 @@ fn play<B: Backend>(
                 machine.others_wrote_registers();
                 continue;
             }
+            Step::TurnOff => {
+                machine.cpus().iter_mut().for_each(turn_off);
+                machine.others_wrote_registers();
+                continue;
+            }
             Step::Do(action) => action,
         };
         replies.extend(action.perform(machine, work, &mut open)?);
@@ -369,6 +382,12 @@ fn another_owner(cpu: &mut Cpu) {
         processor.show_status(1 << 34);
     }
     let _ = processor.wrmsr(0x38F, control | 1 << 34);
+}
+
+/// It turns that counter off.
+fn turn_off(cpu: &mut Cpu) {
+    let control = cpu.processor.rdmsr(0x38F).unwrap_or(0);
+    let _ = cpu.processor.wrmsr(0x38F, control & !(1 << 34));
 }
 
 /// LVTPC as Windows may leave it: masked.
