@@ -79,8 +79,10 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         let (mut mask, mut written) = (0, 0);
         for counter in state.active.get() {
-            mask |= counter.config.fixed_control();
-            written |= counter.config.select & counter.config.fixed_control();
+            let (capabilities, active) = (&state.capabilities, &state.active);
+            let (bits, value) = pmu::fixed_control(capabilities, active, &counter.config);
+            mask |= bits;
+            written |= value;
         }
         if mask == 0 {
             return 0;
@@ -90,7 +92,11 @@ impl<M: Machine> Local<'_, M> {
             return 0;
         };
         note(&mut state.changes, register, written, found);
-        let differs = |counter: &&Active| counter.config.fixed_control() & (found ^ written) != 0;
+        let differs = |counter: &&Active| {
+            let config = &counter.config;
+            let bits = config.fixed_control() | config.user_disable(&state.capabilities);
+            config.counter.is_fixed() && bits & (found ^ written) != 0
+        };
         state.active.get().iter().filter(differs).fold(0, |bits, one| bits | one.config.bit())
     }
 
@@ -100,7 +106,7 @@ impl<M: Machine> Local<'_, M> {
         let (mut changed, mut lost) = (0, 0);
         for counter in active.get() {
             let config = &counter.config;
-            let own = (config.select_msr, config.select | capabilities.enable);
+            let own = (config.select_msr, pmu::select(capabilities, active, config));
             let next = (
                 config.select_msr + capabilities.layout.stride,
                 amd::MERGE_SELECT | capabilities.enable,

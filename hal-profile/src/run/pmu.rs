@@ -234,13 +234,32 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
 
 /// The select of a general counter that is gated, with the bits that only the global control register
 /// and RDPMC heed.
-fn select(capabilities: &Capabilities, active: &ActiveCounters, config: &CounterConfig) -> u64 {
+pub(crate) fn select(
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+    config: &CounterConfig,
+) -> u64 {
     config.select | capabilities.enable | hidden(capabilities, active, config)
 }
 
 /// The bit that hides a counter from user mode, unless it is to be shown.
 fn hidden(capabilities: &Capabilities, active: &ActiveCounters, config: &CounterConfig) -> u64 {
     if active.shown { 0 } else { config.user_disable(capabilities) }
+}
+
+/// The bits of a fixed counter in IA32_FIXED_CTR_CTRL, and what they are while it counts; zeros for a
+/// general counter.
+pub(crate) fn fixed_control(
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+    config: &CounterConfig,
+) -> (u64, u64) {
+    if config.select_msr != 0 {
+        return (0, 0);
+    }
+    // What somebody has left in the bit that hides would hide the counter, so it is always ours.
+    let mask = config.fixed_control() | config.user_disable(capabilities);
+    (mask, config.select | hidden(capabilities, active, config))
 }
 
 fn write_fixed_control(
@@ -250,11 +269,9 @@ fn write_fixed_control(
 ) {
     let (mut mask, mut fixed) = (0, 0);
     for config in active.get().iter().map(|counter| &counter.config) {
-        if config.select_msr == 0 {
-            // What somebody has left in the bit would hide the counter, so it is always ours.
-            mask |= config.fixed_control() | config.user_disable(capabilities);
-            fixed |= config.select | hidden(capabilities, active, config);
-        }
+        let (bits, value) = fixed_control(capabilities, active, config);
+        mask |= bits;
+        fixed |= value;
     }
     // One register for all fixed counters, and others may have some: only our bits change.
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
