@@ -161,7 +161,7 @@ fn topology() -> Vec<Case> {
     }
     // IA32_APIC_BASE: bit 11 is the global enable, bit 10 x2APIC mode, bit 8 the boot processor.
     for base in [0xFEE0_0900, 0xFEE0_0800, 0xFEE0_0C00, 0xFEE0_0100, 0xFEE0_0500, 0] {
-        case(format!("IA32_APIC_BASE {base:#x}"), intel(3, 4, 48).msr(0x1B, base));
+        case(format!("IA32_APIC_BASE {base:#x}"), intel(3, 4, 48).msr(0x1B, base).msr(0x834, 0xFE));
     }
     // Without leaf 1 EDX bit 9 the register is not even read.
     case("no local APIC".to_owned(), intel(3, 4, 48).flip(1, [0, 0, 0, 1 << 9]));
@@ -358,7 +358,7 @@ fn the_local_apics_page_is_where_its_register_says() {
         (0xFEE0_0C00, None),
         (0xFEE0_0100, None),
     ] {
-        let mut silicon = intel(3, 4, 48).msr(0x1B, base);
+        let mut silicon = intel(3, 4, 48).msr(0x1B, base).msr(0x834, 0xFE);
         assert_eq!(apic_page(&mut silicon), page, "{base:#x}");
     }
 }
