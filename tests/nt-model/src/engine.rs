@@ -17,6 +17,7 @@ use sim::cpu::Cpu;
 use sim::cpu::event::{Counts, Event};
 use sim::cpu::fault::Fault;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use unicorn_engine::{
     Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,
@@ -157,6 +158,9 @@ pub struct Bus {
     pub(crate) handlers: Vec<Handler>,
     /// Where an exception's handler has just resumed.
     pub(crate) resumed: Option<u64>,
+    /// The stacks on which an exception's handler runs, by their ends, and how far they were used
+    /// before.
+    pub(crate) in_handler: BTreeMap<u64, u64>,
     privileged: FxHashMap<u64, Privileged>,
     budget: u64,
     stretches: Vec<Stretch>,

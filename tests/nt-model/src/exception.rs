@@ -92,7 +92,7 @@ pub struct Handler {
     body: u64,
     /// Its RUNTIME_FUNCTION.
     entry: u64,
-    handler: u64,
+    routine: u64,
     /// What follows the handler's address in the unwind information.
     data: u64,
 }
@@ -119,7 +119,7 @@ pub(crate) fn handlers(pe: &PeFile64<'_>, bytes: &[u8]) -> Result<Vec<Handler>> 
             end: at(end),
             body: at(begin) + u64::from(prologue),
             entry: at(entry),
-            handler: at(word(handler)?),
+            routine: at(word(handler)?),
             data: at(handler + 4),
         });
     }
@@ -163,7 +163,7 @@ pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
         frame,
         0,
         registers,
-        function.handler,
+        function.routine,
         function.data,
         0,
         0,
@@ -175,7 +175,8 @@ pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
     all[RECORD as usize..RECORD as usize + record.len()].copy_from_slice(&record);
     all[REGISTERS as usize..].copy_from_slice(&context);
     let _ = unicorn.mem_write(physical(top), &all);
-    unicorn.get_data_mut().stack.touch(top);
+    let bus = unicorn.get_data_mut();
+    bus.in_handler.insert(bus.stack.end, bus.stack.lowest);
     for (register, value) in [
         (Register::RCX, top + RECORD),
         (Register::RDX, frame),
@@ -185,7 +186,7 @@ pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
         (Register::R10, GARBAGE),
         (Register::R11, GARBAGE),
         (Register::RSP, top),
-        (Register::RIP, function.handler),
+        (Register::RIP, function.routine),
     ] {
         let _ = unicorn.reg_write(register, value);
     }
@@ -219,7 +220,11 @@ pub(crate) fn resume(unicorn: &mut Unicorn<'_, Bus>) -> Result<(), Violation> {
     for (index, register) in (0..).zip(GENERAL) {
         let _ = unicorn.reg_write(register, number(RAX + 8 * index));
     }
-    unicorn.get_data_mut().resumed = Some(at);
+    let bus = unicorn.get_data_mut();
+    if let Some(lowest) = bus.in_handler.remove(&bus.stack.end) {
+        bus.stack.lowest = lowest;
+    }
+    bus.resumed = Some(at);
     Ok(())
 }
 

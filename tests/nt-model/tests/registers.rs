@@ -80,7 +80,7 @@ fn left(msr: u32, value: u64) -> Option<Rule> {
     for counter in [PMC0, FIXED0] {
         let written = registers.write(&mut cpus[0], 0, counter, 0);
         written.expect("they are reserved");
-        registers.wrote(&cpus[0], 0, counter);
+        registers.wrote(&mut cpus[0], 0, counter);
     }
     put(&mut cpus[0], msr, value);
     let released = registers.release(&mut cpus);

@@ -31,6 +31,8 @@ impl Machine {
         let bus = self.engine.bus();
         let (executed, stack) = (bus.executed - before, bus.stack);
         let own = executed - (bus.calls - calls);
+        // What Windows has put there for a handler is not the driver's.
+        let in_handler = bus.in_handler.contains_key(&stack.end);
         let activity = &mut self.activities[id];
         activity.lowest = stack.lowest;
         activity.ran += executed;
@@ -45,7 +47,7 @@ impl Machine {
             charged.map_err(|violation| self.engine.with_stack(violation))?;
         }
         let (name, ran) = (activity.name, activity.ran);
-        let broken = if stack.used() > STACK_LIMIT {
+        let broken = if stack.used() > STACK_LIMIT && !in_handler {
             let what = format!("{name} uses {} bytes of its stack", stack.used());
             Some(Violation::new(Rule::Stack, what))
         } else if ran > SPIN_LIMIT {
