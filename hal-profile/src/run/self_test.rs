@@ -38,14 +38,30 @@ fn unproved(self_test: &ActiveCounters, proved: u64) -> u64 {
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// Starts the counters, unless an earlier try passed or the self-test cannot be made. `first`:
-    /// this is the first try of a START.
-    pub(crate) fn begin_self_test(&mut self, first: bool) {
-        if first {
-            self.state.self_test = SelfTest::Open;
-            self.state.test_interrupts = 0;
-            self.state.proved = 0;
+    /// Takes over the counters, before the first try.
+    pub(crate) fn take_over(&mut self) {
+        // Not with each try: a later one would note what an earlier one wrote as what others had
+        // left. Not in one visit with the first: with branch records, interrupts would be masked for
+        // more than 3,000 instructions.
+        self.state.self_test = SelfTest::Open;
+        self.state.test_interrupts = 0;
+        self.state.proved = 0;
+        if self.program.cpu_program(self.state.cpu_type).is_none() {
+            return;
         }
+        if let Err(error) = self.initialize() {
+            self.state.self_test = match error {
+                ErrorCode::FixedCounterTaken => SelfTest::FixedTaken,
+                ErrorCode::BranchesTaken => SelfTest::BranchesTaken,
+                _ => SelfTest::RegisterAbsent,
+            };
+            return;
+        }
+        self.state.phase = Phase::Tested;
+    }
+
+    /// Starts the counters, unless an earlier try passed or the self-test cannot be made.
+    pub(crate) fn begin_self_test(&mut self) {
         if matches!(
             self.state.self_test,
             SelfTest::Passed
@@ -59,17 +75,6 @@ impl<M: Machine> Local<'_, M> {
         let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
             return;
         };
-        // Once for each START: a later try would note what the first one wrote as what others had
-        // left.
-        if first && let Err(error) = self.initialize() {
-            self.state.self_test = match error {
-                ErrorCode::FixedCounterTaken => SelfTest::FixedTaken,
-                ErrorCode::BranchesTaken => SelfTest::BranchesTaken,
-                _ => SelfTest::RegisterAbsent,
-            };
-            return;
-        }
-        self.state.phase = Phase::Tested;
         let samples = self.program.settings.samples;
         if cpu_program.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;

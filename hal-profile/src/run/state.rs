@@ -5,7 +5,7 @@
 //! phases of a run, and who moves between them:
 //!
 //! ```text
-//!    Stopped --begin_self_test--> Tested --start--> Running --halt, tick, end_early--> Halted
+//!    Stopped ----take_over----> Tested --start--> Running --halt, tick, end_early--> Halted
 //!       ^                         |    ^              ^                                 | | |
 //!       |          begin_self_test|    |end_self_test +---tick, settle: the next slice--+ | |
 //!       |                         v    |              |                                   | |

@@ -114,13 +114,14 @@ impl<'a, P: Processors> Reserved<'a, P> {
         }
         let processors = program.settings.processors;
         self.taken_over = Some(processors);
+        self.processors.run_on_each(&processors, &mut [], |local, _: &mut [()]| local.take_over());
         let mut failed = NONE;
-        for (attempt, instructions) in self_test::TRIES.into_iter().enumerate() {
+        for instructions in self_test::TRIES {
             let first_failed = AtomicU32::new(NONE);
             self.processors.exercise(
                 &processors,
                 instructions,
-                |local| local.begin_self_test(attempt == 0),
+                |local| local.begin_self_test(),
                 |local| {
                     if !local.end_self_test() {
                         first_failed.fetch_min(local.index as u32, Ordering::Relaxed);
