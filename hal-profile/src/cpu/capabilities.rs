@@ -106,7 +106,7 @@ pub struct Global {
     pub conditions: u64,
     /// The one of them that freezes all counters, if there is one.
     pub freeze: u64,
-    /// IA32_DEBUGCTL, if its FREEZE_PERFMON_ON_PMI sets that bit; otherwise 0.
+    /// IA32_DEBUGCTL, if it has FREEZE_PERFMON_ON_PMI; otherwise 0.
     pub freeze_control: u32,
 }
 
@@ -186,6 +186,14 @@ impl Capabilities {
         self.handler_gate == Gate::Each
             && self.masks_lvtpc
             && self.interface() != ProfileInterface::NetBurst
+    }
+
+    /// Whether a freeze clears the global control register: Intel's versions 2 and 3, in which no
+    /// status bit stands for it (SDM vol. 3, "Freezing LBR and Performance Counters on PMI").
+    pub(crate) fn freeze_clears_control(&self) -> bool {
+        self.gate == Gate::Global
+            && self.interface() == ProfileInterface::Emon
+            && self.global.freeze == 0
     }
 
     /// Width of a general or a fixed counter.

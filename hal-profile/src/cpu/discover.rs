@@ -58,8 +58,8 @@ impl Capabilities {
         // 49ff3b4aec51).
         capabilities.masks_lvtpc |= capabilities.virtualized;
         capabilities.deliver(machine);
-        // Not `freeze`: recording also writes IA32_DEBUGCTL, which exists with PDCM only.
-        let freezes = capabilities.global.freeze_control != 0;
+        // Not `freeze` alone: recording also writes IA32_DEBUGCTL, which exists with PDCM only.
+        let freezes = capabilities.global.freeze != 0 && capabilities.global.freeze_control != 0;
         let (interface, delivery) = (capabilities.interface(), capabilities.delivery);
         capabilities.branches =
             Branches::discover(machine, &capabilities.identity, interface, delivery, freezes);
@@ -96,7 +96,7 @@ impl Capabilities {
                 status: intel::IA32_PERF_GLOBAL_STATUS,
                 conditions: intel::GLOBAL_STATUS_CONDITIONS,
                 freeze: if freezes { intel::GLOBAL_STATUS_CTR_FRZ } else { 0 },
-                freeze_control: if freezes && pdcm { intel::IA32_DEBUGCTL } else { 0 },
+                freeze_control: if pdcm { intel::IA32_DEBUGCTL } else { 0 },
             };
             (self.gate, self.handler_gate) = (Gate::Global, Gate::Global);
         }

@@ -136,6 +136,7 @@ pub(crate) mod pmu {
 
     pub(crate) fn write_upstream(_: &mut impl Machine, _: &CounterConfig, _: bool) {}
 
+    #[expect(clippy::unnecessary_wraps, reason = "the folder's own may be refused")]
     pub(crate) fn each_upstream<E>(
         _: &CounterConfig,
         _: &mut impl FnMut(u32, u64) -> Result<(), E>,

@@ -19,8 +19,8 @@ use crate::run::pmu;
 use crate::run::state::{Looked, Phase, Select};
 use crate::run::throttle::Throttle;
 use crate::source::MAX_SOURCES;
+use shared_types::ErrorCode;
 use shared_types::request::counts::{Changes, Count};
-use shared_types::{ErrorCode, ProfileInterface};
 use zerocopy::{FromZeros as _, IntoBytes};
 
 impl<M: Machine> Local<'_, M> {
@@ -436,8 +436,7 @@ impl<M: Machine> Local<'_, M> {
         state.active.set(configs);
         // Up to version 3 a freeze clears all bits; otherwise one that is missing is another's doing,
         // and the next look tells of it.
-        let clears = state.capabilities.interface() == ProfileInterface::Emon
-            && state.capabilities.global.freeze == 0;
+        let clears = state.capabilities.freeze_clears_control();
         state.cleared_by_freeze = if clears { state.active.bits() } else { 0 };
         for Active { config, .. } in state.active.get() {
             let total = state.totals[config.source].counted;

@@ -29,7 +29,7 @@ use crate::historic::pmu as historic;
 use crate::plan::counter_config::{Active, ActiveCounters, CounterConfig};
 use crate::plan::program::CpuProgram;
 use crate::run::state::SavedRegisters;
-use shared_types::{Delivery, ProfileInterface};
+use shared_types::Delivery;
 
 /// Notes the global control register, and which of the program's general counters are enabled.
 /// Called before anything is written: [`release`] restores from it.
@@ -132,14 +132,13 @@ pub(crate) fn release(
     }
     if capabilities.gate == Gate::Global && counters != 0 {
         let global = &capabilities.global;
-        // What a freeze of Intel's earlier versions looks like: not one of the others' bits is
-        // left. Up to version 3, FREEZE_PERFMON_ON_PMI clears the whole register (SDM vol. 3,
-        // "Freezing LBR and Performance Counters on PMI").
-        let was_frozen = global.freeze == 0
-            && capabilities.interface() == ProfileInterface::Emon
-            && machine.read_msr(global.control) & saved & !counters == 0;
-        // Then all that was found: the whole unit is reserved, so nobody else may have turned the
-        // rest off. It includes the bits of counters that are declared and not used.
+        // Not one of the others' bits is left, and that may be a freeze's work: up to version 3,
+        // FREEZE_PERFMON_ON_PMI clears the whole register (SDM vol. 3, "Freezing LBR and
+        // Performance Counters on PMI").
+        let was_frozen = capabilities.freeze_clears_control()
+            && machine.read_msr(global.control) & saved & !counters == 0
+            && freeze_may_be_on(machine, capabilities);
+        // Then all that was found. It includes the bits of counters that are declared and not used.
         let restored = if was_frozen { u64::MAX } else { counters };
         // As found, not 0: at reset each general counter has its bit set (SDM vol. 3, "Processor
         // State After Reset"), and software written for version 1 never sets it.
@@ -514,9 +513,20 @@ pub(crate) fn freeze_seen(
     let global = &capabilities.global;
     // Only if it was seen: KVM answers a write of CTR_FRZ with #GP below version 4, and what other
     // hypervisors do is not documented.
-    let requested = global.freeze_control != 0
+    let requested = global.freeze != 0
+        && global.freeze_control != 0
         && DebugCtl::from_bits(machine.read_msr(global.freeze_control)).freeze_perfmon_on_pmi();
     if requested { global.freeze } else { status & global.freeze }
+}
+
+/// Whether somebody has set FREEZE_PERFMON_ON_PMI, or may have where that cannot be seen.
+fn freeze_may_be_on(machine: &mut impl Machine, capabilities: &Capabilities) -> bool {
+    // Nothing else needs the register below version 4, so START has not seen it.
+    let control = match capabilities.global.freeze_control {
+        0 => return true,
+        msr => machine.try_read_msr(msr),
+    };
+    control.map_or(true, |control| DebugCtl::from_bits(control).freeze_perfmon_on_pmi())
 }
 
 /// Restarts all counters that [`hold`] stopped or, where counters are stopped one by one, those

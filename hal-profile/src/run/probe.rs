@@ -89,7 +89,7 @@ pub(crate) fn each_register<E>(
         }
     }
     let samples = program.settings.samples;
-    if samples && global.freeze_control != 0 {
+    if samples && global.freeze != 0 && global.freeze_control != 0 {
         visit(FirstTouch::read(global.freeze_control))?;
     }
     if samples && capabilities.apic == Apic::X2Apic {
