@@ -29,6 +29,27 @@ pub struct SnapshotPage {
     pub first: u32,
 }
 
+/// What others have changed in the session's registers. The driver looks at them before each reply
+/// with counts, at the end of each slice and when it reads the counters so that none wraps; what is
+/// changed and changed back in between is not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Changes {
+    /// How many changes were found on all processors; 0 if none was, and then the rest is 0 too.
+    pub number: u32,
+    /// The first processor on which one was found. The first that was found there:
+    pub processor: u32,
+    /// The MSR.
+    pub register: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Those of its bits that are the session's, as the driver had written them; of a counter, its
+    /// last value.
+    pub written: u64,
+    /// The same bits, as they were found.
+    pub found: u64,
+}
+
 /// Reply to [`SNAPSHOT`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -49,27 +70,6 @@ pub struct Snapshot {
     pub time: u64,
     /// What others have changed.
     pub changes: Changes,
-}
-
-/// What others have changed in the session's registers. The driver looks at them before each reply
-/// with counts, at the end of each slice and when it reads the counters so that none wraps; what is
-/// changed and changed back in between is not seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Changes {
-    /// How many changes were found on all processors; 0 if none was, and then the rest is 0 too.
-    pub number: u32,
-    /// The first processor on which one was found. The first that was found there:
-    pub processor: u32,
-    /// The MSR.
-    pub register: u32,
-    /// 0.
-    pub reserved: u32,
-    /// Those of its bits that are the session's, as the driver had written them; of a counter, its
-    /// last value.
-    pub written: u64,
-    /// The same bits, as they were found.
-    pub found: u64,
 }
 
 /// What one source has counted on one processor. Times are in ticks of the time-stamp counter.

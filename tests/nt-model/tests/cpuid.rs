@@ -17,6 +17,7 @@ use shared_types::request::session::{self, Configure, SAMPLE};
 use shared_types::request::{RequestCode, counts, machine, samples};
 use sim::cpu::cpuid::{CpuidResult, Leaves};
 use sim::machines::dump;
+use std::fmt::Write;
 use std::path::PathBuf;
 
 const SOURCES: [u32; 2] = [2, 6];
@@ -102,7 +103,7 @@ fn flip(processors: &mut [Leaves], rng: &mut Rng) -> String {
             change(leaves, leaf, subleaf, CpuidResult { eax, ebx, ecx, edx });
         }
         let name = ["EAX", "EBX", "ECX", "EDX"][register];
-        words.push_str(&format!(" {leaf:#x}.{subleaf:?} {name}[{bit}]"));
+        write!(words, " {leaf:#x}.{subleaf:?} {name}[{bit}]").expect("a string");
     }
     words
 }

@@ -251,7 +251,7 @@ fn each_register_of_a_program_is_missed_at_start<B: Backend>() {
                     }
                     // What is discovered without it offers less.
                     Some(_) => {
-                        assert!(matches!(msr, 0x1B | 0x345 | 0x834), "{}: {quirks}", case.name)
+                        assert!(matches!(msr, 0x1B | 0x345 | 0x834), "{}: {quirks}", case.name);
                     }
                     None => {}
                 }

@@ -12,7 +12,7 @@ const CYCLES: u64 = 200_000_000;
 const RATES: [u64; 3] = [9_993, 4_997, 1_000];
 
 /// Samples two programs that take turns; the first runs so many percent.
-fn record(file: &Path, rate: u64, percent: u64, seed: usize) {
+fn record(file: &Path, rate: u64, percent: u32, seed: u32) {
     let [file, other] = [file.display().to_string(), (100 - percent).to_string()];
     let user = 10 + seed * 7 % 85;
     let ran = halprof(&format!(
@@ -33,15 +33,15 @@ fn rows(report: &Value) -> &[Value] {
 fn shares_of_drawn_periods_are_within_their_bounds() {
     let (_folder, file) = folder();
     let (mut within, mut all) = (0, 0);
-    for seed in 1..=10 {
+    for seed in 1..=10_u32 {
         for rate in RATES {
-            let percent = 5 + seed as u64 * 37 % 90;
+            let percent = 5 + seed * 37 % 90;
             record(&file, rate, percent, seed);
             let report = json(&format!("report {} --by process --rows 0", file.display()));
             let row = rows(&report).iter().find(|row| row["process"] == 4096).expect("the first");
             let [low, high] =
                 ["low", "high"].map(|end| row["share"][end].as_f64().expect("a bound"));
-            within += usize::from((low..=high).contains(&(percent as f64 / 100.0)));
+            within += usize::from((low..=high).contains(&(f64::from(percent) / 100.0)));
             all += 1;
         }
     }
@@ -56,7 +56,7 @@ fn verdicts_on_drawn_periods_are_right() {
     let [mut false_rows, mut missed] = [0; 2];
     for seed in 1..=12 {
         for differs in [false, true] {
-            let percent = 20 + seed as u64 * 37 % 40;
+            let percent = 20 + seed * 37 % 40;
             record(&files[0], RATES[0], percent, seed);
             let other = if differs { percent + 10 } else { percent };
             record(&files[1], RATES[0], other, 100 + seed);
