@@ -514,8 +514,13 @@ impl Watched {
             Role::Record => now,
             _ => before,
         };
+        // Bits that the driver must not write are not its to put back.
+        let judged = match role {
+            Role::Branches(ours) => ours,
+            _ => u64::MAX,
+        };
         let taken = cpu.processor.quirks().has(Behaviour::BranchesChanged) && records_branches(cpu);
-        if now == end || taken {
+        if (now ^ end) & judged == 0 || taken {
             return Ok(());
         }
         let what = format!("register {msr:#x} is left {now:#x}, not {end:#x}");
