@@ -4,7 +4,7 @@
 use crate::apic::Mapping;
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
-use crate::dpc::{self, CrossCall};
+use crate::dpc::CrossCall;
 use crate::events::EVENTS;
 use crate::overflow::Reservation;
 use crate::per_cpu::{PerCpu, TABLE, Table, poll_due, slice_ended};
@@ -26,6 +26,8 @@ use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
 pub(crate) struct CpuTable {
+    /// Dropped first, which flushes DPCs: ticks that were queued may still be about to run (WDK,
+    /// "KeFlushQueuedDpcs").
     cross_call: CrossCall,
     timers: Timers,
     /// A session's, or what Windows has not let go of since.
@@ -152,7 +154,8 @@ impl Drop for CpuTable {
     fn drop(&mut self) {
         // Before the table goes: a callback may be about to read it.
         self.timers.delete();
-        // Before the flush: what is queued by then is the last that can find it.
+        // Before the calls are dropped, which flushes DPCs: what is queued by then is the last that can
+        // find it.
         TABLE.store(null_mut(), Ordering::Release);
         if self.handler_left {
             // The handler may have found the table earlier and still be running on another
@@ -160,8 +163,6 @@ impl Drop for CpuTable {
             // do.
             self.each(&ProcessorSet::ALL, |local| local.unmask());
         }
-        // Ticks that were queued may still be about to run (WDK, "KeFlushQueuedDpcs").
-        dpc::flush();
     }
 }
 

@@ -99,7 +99,7 @@ impl Dpc {
 }
 
 /// Waits until every queued DPC has run. PASSIVE_LEVEL.
-pub(crate) fn flush() {
+fn flush() {
     // SAFETY: PASSIVE_LEVEL.
     unsafe { KeFlushQueuedDpcs() };
 }
