@@ -12,6 +12,7 @@ scenarios![
     overflows_and_snapshots_cost_exactly_this,
     lvtpc_costs_a_read_and_a_write_of_its_msr_in_x2apic_mode,
     a_snapshot_reads_each_counter_once,
+    starts_and_stops_cost_exactly_this,
 ];
 
 /// RDMSR, WRMSR, RDPMC, reads and writes of the local APIC's page.
@@ -129,4 +130,36 @@ fn a_snapshot_reads_each_counter_once<B: Backend>() {
             assert_eq!(cost(accesses), [5, 0, 3, 0], "{index} of {processors}");
         }
     }
+}
+
+/// RDMSR and WRMSR, and RDPMC, of START and STOP in a session that counts: with the first of a
+/// model's sources in [`ROWS`], and with all.
+const STARTS_AND_STOPS: [(&str, [[u64; 2]; 4]); 5] = [
+    ("core2", [[32, 1], [44, 2], [10, 2], [14, 4]]),
+    ("skylake", [[33, 1], [91, 7], [10, 2], [25, 14]]),
+    ("k8", [[13, 1], [52, 4], [3, 2], [12, 8]]),
+    ("bulldozer", [[13, 1], [78, 6], [3, 2], [18, 12]]),
+    ("zen4", [[32, 1], [92, 6], [10, 2], [25, 12]]),
+];
+
+fn starts_and_stops_cost_exactly_this<B: Backend>() {
+    let found = STARTS_AND_STOPS.map(|(model, _)| {
+        let list = ROWS.iter().find(|row| row.0 == model).expect("a row").1;
+        let cost = |count, stops: bool| {
+            let mut machine = Stepped::<B>::new(model, 1);
+            machine.configure(0, &first::<B>(model, list, count), 0);
+            if stops {
+                machine.start();
+            }
+            let work = if stops { Stepped::stop } else { Stepped::start };
+            let Accesses { rdmsr, wrmsr, rdpmc, .. } = machine.accesses(0, work);
+            if !stops {
+                machine.stop();
+            }
+            [rdmsr + wrmsr, rdpmc]
+        };
+        let all = usize::MAX;
+        (model, [cost(1, false), cost(all, false), cost(1, true), cost(all, true)])
+    });
+    assert_eq!(found, STARTS_AND_STOPS);
 }
