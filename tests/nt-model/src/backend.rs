@@ -136,8 +136,8 @@ impl Backend for Device {
         self.machine.kernel.by_thread.iter().map(|&counter| counter as u32).collect()
     }
 
-    fn hide_kernel_addresses(&mut self, _: &File) {
-        self.machine.kernel.unprivileged = true;
+    fn hide_kernel_addresses(&mut self, file: &File) {
+        self.machine.kernel.unprivileged.insert(file.process());
     }
 
     fn refuse_rings(&mut self, refused: bool) {

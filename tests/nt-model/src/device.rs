@@ -42,6 +42,13 @@ pub struct File {
     granted: Vec<Access>,
 }
 
+impl File {
+    /// The process that opened it.
+    pub const fn process(&self) -> u32 {
+        self.process
+    }
+}
+
 /// What the processors do apart from the driver.
 enum Work {
     None,

@@ -17,7 +17,7 @@ use crate::rules::{Rule, Violation};
 use dpc::Dpc;
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use timer::Timer;
 
 pub use dpc::dpc_begins;
@@ -69,8 +69,8 @@ pub struct Kernel {
     pub mappings: u32,
     /// Spin locks that are held: by which activity, on which processor.
     spin_locks: HashMap<u64, (usize, usize)>,
-    /// Clients lack SeDebugPrivilege.
-    pub unprivileged: bool,
+    /// The processes that lack SeDebugPrivilege.
+    pub unprivileged: BTreeSet<u32>,
     /// The call that may fail at which this reaches 0 fails; each such call counts it down.
     pub fail_after: Option<u64>,
     /// The reading of the performance counter at which this reaches 0 takes 1 ms; each reading
@@ -295,7 +295,8 @@ fn privilege(m: &mut Machine) -> Result<Outcome, Violation> {
         let what = format!("SeSinglePrivilegeCheck of {privilege} for mode {mode}");
         return broken(Rule::Unmodelled, what);
     }
-    Ok(Outcome::Return(u64::from(!m.kernel.unprivileged)))
+    let process = m.who().0;
+    Ok(Outcome::Return(u64::from(!m.kernel.unprivileged.contains(&process))))
 }
 
 fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {

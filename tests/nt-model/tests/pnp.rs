@@ -1,9 +1,9 @@
 //! Does the driver survive every order in which the PnP and power managers call it?
 
 use crate::client::{Client, client, device};
-use halprof_tests::backend::unbroken;
+use halprof_tests::backend::{Backend, unbroken};
 use halprof_tests::requests::{configure, spec};
-use halprof_tests::wire::{AMPLE, about, plain};
+use halprof_tests::wire::{AMPLE, Reply, about, plain};
 use nt_model::Device;
 use nt_model::device::pnp::DEVICE_POWER_FAILURE;
 use nt_model::device::{File, Submitted};
@@ -500,6 +500,42 @@ fn a_request_that_a_third_process_presents() {
         }
         assert_eq!(client.model.machine.framework.presented_by_a_third, 1);
         assert_eq!(client.machine().active_process, 8192);
+        unbroken(client.model.close(&other));
+        unbroken(client.model.close(&third));
+        client.end();
+    });
+}
+
+/// The privilege is that of the thread that presents a request, and here it belongs to a third
+/// process: the one that asks for kernel addresses does not have it.
+#[test]
+fn a_third_process_lends_nobody_its_privilege() {
+    each_seed(|mut client| {
+        let (one, other) = (client.handle.clone(), client.other(8192));
+        let third = client.other(12_288);
+        let theirs = client.open_by(&other);
+        client.model.hide_kernel_addresses(&other);
+        let input = configure(theirs, session::SAMPLE, &SOURCES.map(spec));
+        let queue = |client: &mut Client, file: &File, code, input: &[u8]| match unbroken(
+            client.model.submit(file, code, input, 4096),
+        ) {
+            Submitted::Queued(request) => request,
+            submitted => panic!("{submitted:?}"),
+        };
+        let first = queue(&mut client, &one, machine::HELLO, &plain(0));
+        let second = queue(&mut client, &other, session::CONFIGURE, &input);
+        while !client.model.machine.framework.is_completed(first) {
+            assert!(unbroken(client.model.machine.go_on()));
+        }
+        let last = queue(&mut client, &third, machine::HELLO, &plain(0));
+        unbroken(client.model.machine.settle());
+        assert_eq!(client.model.machine.framework.presented_by_a_third, 1);
+        let (status, bytes) = unbroken(client.model.finish_request(second));
+        let refused = Reply { status, bytes }.refusal().map(|(error, ..)| error);
+        assert_eq!(refused, Some(ErrorCode::KernelAddressesNotGranted));
+        for request in [first, last] {
+            unbroken(client.model.finish_request(request));
+        }
         unbroken(client.model.close(&other));
         unbroken(client.model.close(&third));
         client.end();
