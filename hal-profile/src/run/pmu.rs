@@ -14,10 +14,9 @@
 //!
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
 //! never written from an older copy than the one that `hold` reads in the same interrupt, with one
-//! exception: where none of the bits that were found is left, `release` takes it for a freeze of
-//! versions 2 and 3, and puts them back. An
-//! overflow found by its counter's value is acknowledged without the status register being read;
-//! everything else there is acknowledged only where it was seen.
+//! exception: `release` puts back what a freeze of versions 2 and 3 has cleared. An overflow found by
+//! its counter's value is acknowledged without the status register being read; everything else there
+//! is acknowledged only where it was seen.
 
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::counter::Counter;

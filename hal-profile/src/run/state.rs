@@ -19,7 +19,7 @@
 //! - A session that takes no counter, and a processor that is added, go from Stopped to Running
 //!   (`start`, `join`); a processor that is added during sleep begins as Suspended.
 //! - Ended comes in place of Running if a register that is needed has another owner by then, and in
-//!   place of Suspended if the session has ended here before sleep; `finish` leaves it.
+//!   place of Suspended if the session has ended here before sleep; after `finish` it is Stopped.
 //! - In Halted the host lets pending interrupts in. They find their counters stopped, and are
 //!   recorded.
 

@@ -40,7 +40,7 @@ const STORM_TICKS: u64 = 1 << 25;
 /// most half the budget.
 const CALM_PART: u64 = 4;
 
-/// One processor's guard. Times are in ticks of the time-stamp counter.
+/// One processor's throttle. Times are in ticks of the time-stamp counter.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Throttle {
     /// The length of a window, and how much of it interrupts may take.
