@@ -193,10 +193,9 @@ impl<M: Machine> Local<'_, M> {
             SelfTest::Passed
         };
         let passed = state.self_test == SelfTest::Passed;
-        // A refused START leaves no freeze to other owners. A try that has passed may leave one too:
-        // the interrupt that came was a late one of the try before, or another's.
-        // mistake: freeze-of-a-passed-test
-        if interrupts && (!passed || state.saved.freeze != 0) {
+        // A refused START leaves no freeze to other owners. A try that has passed leaves none: the
+        // handler has ended it, and what has been proved interrupts no more.
+        if interrupts && !passed {
             pmu::acknowledge_shown(self.machine, capabilities, capabilities.global.freeze);
         }
         state.phase = Phase::Tested;
