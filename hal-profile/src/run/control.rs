@@ -76,6 +76,7 @@ impl<M: Machine> Local<'_, M> {
         if self.state.phase == Phase::Running {
             let changed = self.look();
             self.stop_counters();
+            // mistake: lost-tail
             self.read_all(changed, self.state.clock.halted);
         }
     }

@@ -230,9 +230,7 @@ fn a_refused_start_leaves_no_freeze_where_the_test_has_passed() {
 
 /// START, with an interrupt at processor 0 when a freeze was seen there and acknowledged; returns
 /// how it is refused, and where.
-pub(crate) fn interrupt_between_tries(
-    client: &mut Client,
-) -> Result<(Option<ErrorCode>, u32), Violation> {
+fn interrupt_between_tries(client: &mut Client) -> Result<(Option<ErrorCode>, u32), Violation> {
     const CTR_FRZ: u64 = 1 << 59;
     const STATUS: u32 = 0xC000_0300;
     let is_frozen = |client: &mut Client| client.read(0, STATUS) & CTR_FRZ != 0;

@@ -423,7 +423,6 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
         "failing-prepare" => fail_prepare(file, &leaves, seed).map(|()| None),
         "threads" => threads(file, &leaves, seed),
         "pages" => pages(file, &leaves, seed),
-        "interrupt-between-tries" => interrupt_between_tries(file, &leaves, seed).map(|()| None),
         "slices-of-many" => slices_of_many(file, &leaves, seed),
         "stuck-until-removal" => stuck_until_removal(file, &leaves, seed).map(|()| None),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
@@ -536,16 +535,6 @@ fn pages(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Vi
     client.model.close(&client.handle)?;
     client.model.remove()?;
     Ok((at_once.bytes != later.bytes).then(|| "the second page is of another reading".into()))
-}
-
-/// A try of START's self-test passes by an interrupt that came before it.
-fn interrupt_between_tries(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
-    let mut device = device(file, leaves, seed);
-    assert_eq!(device.start()?, 0);
-    let mut client = Client::on(device);
-    crate::registers::interrupt_between_tries(&mut client)?;
-    client.model.close(&client.handle)?;
-    client.model.remove()
 }
 
 /// 1 ms is too short a slice for 300 processors.
