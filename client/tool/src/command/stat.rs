@@ -128,8 +128,11 @@ pub(crate) fn run_by(
     }
     let mut result = result(&view, &runs, machine, runner.scope(&event_set));
     result.rows.by_process = by_process;
+    // A count that is not known for this cause needs no longer measurement.
+    if changed.is_empty() {
+        later.extend(never_scheduled(&result.rows.counts));
+    }
     later.extend(changed);
-    later.extend(never_scheduled(&result.rows.counts));
     later.extend(of_periods(options.by, &result.periods));
     output.warn_all(&later);
     warnings.extend(later);

@@ -4,6 +4,7 @@ use super::count_row::{CountRow, Repeats, UNKNOWN, relative};
 use super::result::{Interval, Jitter, StatResult, StatRows};
 use super::{by_process, topdown, trace_text};
 use crate::metrics::MetricRow;
+use crate::output::changes;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Layout, Record, Width, records};
@@ -109,7 +110,9 @@ fn ending(result: &StatResult) -> String {
     }
     let mut warnings = String::new();
     if result.rows.counts.iter().any(|row| row.scaled) {
-        warnings += ", sources were multiplexed: counts are estimates";
+        let changed = result.warnings.iter().any(|warning| warning.starts_with(changes::CODE));
+        let why = if changed { "" } else { "sources were multiplexed: " };
+        warnings += &format!(", {why}counts are estimates");
     }
     if result.interrupted {
         warnings += ", interrupted";
