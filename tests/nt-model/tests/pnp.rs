@@ -516,11 +516,12 @@ fn a_third_process_lends_nobody_its_privilege() {
         let theirs = client.open_by(&other);
         client.model.hide_kernel_addresses(&other);
         let input = configure(theirs, session::SAMPLE, &SOURCES.map(spec));
-        let queue = |client: &mut Client, file: &File, code, input: &[u8]| match unbroken(
-            client.model.submit(file, code, input, 4096),
-        ) {
-            Submitted::Queued(request) => request,
-            submitted => panic!("{submitted:?}"),
+        let queue = |client: &mut Client, file: &File, code, input: &[u8]| {
+            let submitted = unbroken(client.model.submit(file, code, input, 4096));
+            let Submitted::Queued(request) = submitted else {
+                panic!("{submitted:?}");
+            };
+            request
         };
         let first = queue(&mut client, &one, machine::HELLO, &plain(0));
         let second = queue(&mut client, &other, session::CONFIGURE, &input);
