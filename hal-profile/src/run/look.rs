@@ -9,8 +9,9 @@
 //! after a freeze, and on AMD the select of a counter that overflows.
 //!
 //! The session's bits of a control register are set again each time. A select is put back once; if
-//! it is changed again, its source ends, because nobody is served by two owners who fight over a
-//! register. In either case what was counted since the previous look is dropped, with its time.
+//! it is changed again, it is left to whoever wants it and its source ends: two drivers that keep
+//! overwriting each other would both count nonsense. In either case what was counted since the
+//! previous look is dropped, with its time.
 
 use crate::cpu::capabilities::Gate;
 use crate::cpu::machine::Machine;
@@ -26,7 +27,7 @@ use shared_types::request::counts::{Changes, Count};
 /// merged counters, PPR for AMD Family 17h, "Large Increment per Cycle Events"; others take less),
 /// and four cycles in a tick, more than any processor's highest frequency is above its nominal one.
 const MOST_EVENTS_A_TICK: u64 = 64 * 4;
-/// The time stamp and the counters are not read at once: what may be counted in between.
+/// The most events between the reads of the time stamp and of the counters.
 const UNTIMED_EVENTS: u64 = 1 << 16;
 
 impl<M: Machine> Local<'_, M> {
@@ -158,13 +159,13 @@ impl<M: Machine> Local<'_, M> {
             let most = since.saturating_mul(MOST_EVENTS_A_TICK).saturating_add(UNTIMED_EVENTS);
             // With what the handler has added since the previous look.
             let all = total.counted.wrapping_add(came).wrapping_sub(looked.total);
-            // Less than half its range below its last value, it has not come round.
+            // A counter that has come round is more than half its range below its last value.
             let is_its_own = came <= counter.config.width.mask() / 2 && all <= most;
             if !is_its_own {
                 note(changes, counter.config.write_msr, counter.last, value);
             }
             // mistake: change-counted
-            if is_its_own && changed & counter.config.bit() == 0 {
+            if is_its_own && changed & counter.config.bits() == 0 {
                 total.add_up(counter, value);
                 looked.total = total.counted;
             } else {

@@ -15,6 +15,7 @@ scenarios![
     what_someone_changes_is_told_put_back_and_not_counted,
     a_select_that_is_changed_again_ends_its_source,
     a_value_that_a_counter_cannot_have_is_not_counted,
+    a_pair_whose_upper_half_is_off_is_not_counted,
     no_count_is_wrong_without_the_warning,
 ];
 
@@ -168,6 +169,21 @@ fn a_value_that_a_counter_cannot_have_is_not_counted<B: Backend>() {
             machine.stop();
         }
     }
+}
+
+/// Merge in the second of two counters is on only with its bit in the global control register.
+fn a_pair_whose_upper_half_is_off_is_not_counted<B: Backend>() {
+    let mut machine = Stepped::<B>::new("zen4", 1);
+    machine.run(0, &[Spec::of_raw(0xFF03)]);
+    machine.pass(STEP);
+    machine.snapshot();
+    write(&mut machine, 0xC000_0301, 0b01);
+    machine.pass(STEP);
+    let count = machine.snapshot()[0];
+    assert_eq!((count.enabled - count.running) / STEP, 1);
+    let changes = machine.changes();
+    assert_eq!((changes.number, changes.written, changes.found), (1, 0b11, 0b01));
+    machine.stop();
 }
 
 /// A session in which someone else writes registers at random: what it counted, and whether that was
