@@ -469,6 +469,32 @@ fn a_request_that_waited() {
     });
 }
 
+/// Queues a request of the second file behind one of the first, and has the third file's process
+/// present it; returns the requests of all three, which are completed.
+fn presented_by_third(
+    client: &mut Client,
+    [one, other, third]: [&File; 3],
+    code: RequestCode,
+    input: &[u8],
+) -> [u64; 3] {
+    let queue = |client: &mut Client, file: &File, code, input: &[u8]| {
+        let submitted = unbroken(client.model.submit(file, code, input, 4096));
+        let Submitted::Queued(request) = submitted else {
+            panic!("{submitted:?}");
+        };
+        request
+    };
+    let first = queue(client, one, machine::HELLO, &plain(0));
+    let second = queue(client, other, code, input);
+    while !client.model.machine.framework.is_completed(first) {
+        assert!(unbroken(client.model.machine.go_on()));
+    }
+    let last = queue(client, third, machine::HELLO, &plain(0));
+    unbroken(client.model.machine.settle());
+    assert_eq!(client.model.machine.framework.presented_by_a_third, 1);
+    [first, second, last]
+}
+
 /// A request arrives when the one before is completed, and its callback has not returned: its thread
 /// presents the one that waits, in a process that has nothing to do with either.
 #[test]
@@ -480,25 +506,12 @@ fn a_request_that_a_third_process_presents() {
         let input = configure(theirs, session::SAMPLE, &SOURCES.map(spec));
         let reply = client.send_by(&other, session::CONFIGURE, &input, AMPLE);
         assert_eq!(reply.refusal(), None);
-        let queue = |client: &mut Client, file: &File, code, input: &[u8]| {
-            let submitted = unbroken(client.model.submit(file, code, input, 4096));
-            let Submitted::Queued(request) = submitted else {
-                panic!("{submitted:?}");
-            };
-            request
-        };
-        let first = queue(&mut client, &one, machine::HELLO, &plain(0));
-        let second = queue(&mut client, &other, session::START, &about(theirs));
-        while !client.model.machine.framework.is_completed(first) {
-            assert!(unbroken(client.model.machine.go_on()));
-        }
-        let last = queue(&mut client, &third, machine::HELLO, &plain(0));
-        unbroken(client.model.machine.settle());
+        let [first, second, last] =
+            presented_by_third(&mut client, [&one, &other, &third], session::START, &about(theirs));
         for request in [first, second, last] {
             let (status, _) = unbroken(client.model.finish_request(request));
             assert_eq!(status, NtStatus::SUCCESS);
         }
-        assert_eq!(client.model.machine.framework.presented_by_a_third, 1);
         assert_eq!(client.machine().active_process, 8192);
         unbroken(client.model.close(&other));
         unbroken(client.model.close(&third));
@@ -516,21 +529,8 @@ fn a_third_process_lends_nobody_its_privilege() {
         let theirs = client.open_by(&other);
         client.model.hide_kernel_addresses(&other);
         let input = configure(theirs, session::SAMPLE, &SOURCES.map(spec));
-        let queue = |client: &mut Client, file: &File, code, input: &[u8]| {
-            let submitted = unbroken(client.model.submit(file, code, input, 4096));
-            let Submitted::Queued(request) = submitted else {
-                panic!("{submitted:?}");
-            };
-            request
-        };
-        let first = queue(&mut client, &one, machine::HELLO, &plain(0));
-        let second = queue(&mut client, &other, session::CONFIGURE, &input);
-        while !client.model.machine.framework.is_completed(first) {
-            assert!(unbroken(client.model.machine.go_on()));
-        }
-        let last = queue(&mut client, &third, machine::HELLO, &plain(0));
-        unbroken(client.model.machine.settle());
-        assert_eq!(client.model.machine.framework.presented_by_a_third, 1);
+        let [first, second, last] =
+            presented_by_third(&mut client, [&one, &other, &third], session::CONFIGURE, &input);
         let (status, bytes) = unbroken(client.model.finish_request(second));
         let refused = Reply { status, bytes }.refusal().map(|(error, ..)| error);
         assert_eq!(refused, Some(ErrorCode::KernelAddressesNotGranted));
