@@ -230,8 +230,8 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
     acknowledge(machine, capabilities, active.bits());
 }
 
-/// The select of a general counter that is gated, with the bits that only the global control register
-/// and RDPMC heed.
+/// The select of a general counter while it runs: enabled, and hidden from RDPMC in user mode unless
+/// it is to be shown.
 pub(crate) fn select(
     capabilities: &Capabilities,
     active: &ActiveCounters,

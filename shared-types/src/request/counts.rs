@@ -37,14 +37,13 @@ pub struct SnapshotPage {
 pub struct Changes {
     /// How many changes were found on all processors; 0 if none was, and then the rest is 0 too.
     pub number: u32,
-    /// The first processor on which one was found. The first that was found there:
+    /// The first processor on which one was found; the other fields are of the first change there.
     pub processor: u32,
-    /// The MSR.
+    /// The MSR that was changed.
     pub register: u32,
     /// 0.
     pub reserved: u32,
-    /// Those of its bits that are the session's, as the driver had written them; of a counter, its
-    /// last value.
+    /// The session's bits in it, as the driver had written them; for a counter, its last value.
     pub written: u64,
     /// The same bits, as they were found.
     pub found: u64,

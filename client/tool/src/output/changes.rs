@@ -15,8 +15,8 @@ pub(crate) fn message(changes: &Changes) -> Option<String> {
         more => format!("; {} changes in all", thousands(u64::from(more))),
     };
     Some(format!(
-        "someone else wrote register {register:#x} on processor {processor}: {written:#x} was written \
-         for this measurement, {found:#x} was found{others}; what was counted meanwhile is left out, \
-         and a count is scaled over the rest or not known"
+        "other software has changed register {register:#x} on processor {processor}: this measurement \
+         had {written:#x} there and found {found:#x}{others}; what was counted meanwhile is left out, \
+         so a count is scaled over the rest or unknown"
     ))
 }
