@@ -9,6 +9,7 @@
 
 mod cli;
 mod command;
+pub mod documents;
 mod metrics;
 pub mod output;
 mod run;

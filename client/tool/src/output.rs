@@ -2,7 +2,6 @@
 
 pub(crate) mod changes;
 pub(crate) mod csv;
-pub mod documents;
 pub mod error;
 pub(crate) mod error_codes;
 pub(crate) mod escape;

@@ -7,7 +7,7 @@ use std::io;
 
 /// Every page with its name, starting with that of the tool itself.
 pub(crate) fn pages() -> io::Result<Vec<(String, String)>> {
-    let mut command = halprof::output::documents::command().disable_help_subcommand(true);
+    let mut command = halprof::documents::command().disable_help_subcommand(true);
     command.build();
     let commands = command.get_subcommands().filter(|one| !one.is_hide_set());
     std::iter::once(page(&command, true)).chain(commands.map(|one| page(one, false))).collect()
@@ -35,8 +35,8 @@ fn exit_statuses() -> Roff {
     roff.control("SH", ["EXIT STATUS"]);
     // A code is to be typed as it is, so it must not be hyphenated at the end of a line.
     roff.control("nh", []);
-    for (status, meaning) in halprof::output::documents::statuses() {
-        let codes = halprof::output::documents::codes(status);
+    for (status, meaning) in halprof::documents::statuses() {
+        let codes = halprof::documents::codes(status);
         let codes = match codes.as_slice() {
             [] => String::new(),
             codes => format!(" ({})", codes.join(", ")),

@@ -215,7 +215,7 @@ fn each_schema_catches_what_is_missing_and_what_is_too_much() {
         }
         tried.push(name);
     }
-    let made = halprof::output::documents::schemas();
+    let made = halprof::documents::schemas();
     let mut made: Vec<&str> = made.iter().map(|(name, _)| *name).collect();
     made.sort_unstable();
     tried.sort_unstable();
@@ -225,7 +225,7 @@ fn each_schema_catches_what_is_missing_and_what_is_too_much() {
 /// `cargo xtask documents` writes them.
 #[test]
 fn the_committed_schemas_are_those_of_the_types() {
-    let made = halprof::output::documents::schemas();
+    let made = halprof::documents::schemas();
     for (name, schema) in &made {
         assert!(committed(name) == *schema, "{name}: `cargo xtask documents`");
     }
