@@ -12,6 +12,7 @@ mod command;
 pub mod documents;
 mod metrics;
 pub mod output;
+mod results;
 mod run;
 #[cfg(test)]
 #[path = "../tests/screens/screen.rs"]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cli::args::Arguments;
-use crate::command::registers::decode::decode;
+use crate::results::registers::decode;
 use halprof_measure::processes::ProcessEvent;
 use halprof_measure::{InProcess, ModelledMachine, Session, Setup, Transport};
 use shared_types::request::counts::Count;

@@ -1,13 +1,13 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
 use crate::cli::args;
-use crate::command::report::branches::dropped;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Escaped;
 use crate::output::number::{percent, thousands};
 use crate::output::style::styled;
 use crate::output::table::{Column, Layout, Width, cut};
+use crate::select::branches::dropped;
 use crate::select::filters;
 use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;

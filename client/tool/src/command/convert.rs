@@ -4,12 +4,12 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
+use crate::results::target::size;
 use crate::select::filters;
 use halprof_profile::file::{self, StackCounts};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ConvertResult {
@@ -55,11 +55,6 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     };
     output.result("convert", &result, text)?;
     Ok(status)
-}
-
-/// The size of a file in bytes.
-pub(crate) fn size(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
 }
 
 fn text(result: &ConvertResult) -> String {

@@ -1,12 +1,12 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
 use crate::cli::args::{self, Exported};
-use crate::command::convert::size;
-use crate::command::report::branches::dropped;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
+use crate::results::target::size;
+use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_measure::Error as Cause;
 use halprof_profile::export::profgen::{self, ProfgenFormat};

@@ -3,12 +3,14 @@
 mod traced;
 
 use crate::cli::args::{self, Rate};
-use crate::command::report::ExcludedCpus;
+use crate::output::Output;
 use crate::output::changes;
 use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands, times};
-use crate::output::table::{Column, Field, Record, Width, records_in};
-use crate::output::{MachineInfo, Output};
+use crate::output::table::{Record, Width, records_in};
+use crate::results::recording::ExcludedCpus;
+use crate::results::recording::{InPass, in_pass, metadata};
+use crate::results::target::Target;
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured};
@@ -17,28 +19,21 @@ use crate::run::scope::Scope;
 use crate::select::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::{self, took_turns};
-use crate::select::periods::{self, Period};
+use crate::select::periods;
 use crate::select::sample_size::Advice;
 use crate::select::sampling_rate::SamplingRate;
 use crate::select::time::{nanoseconds, slice_length};
 use crate::target::context::Context;
-use crate::target::machine_id;
 use crate::target::seal_key;
-use halprof_measure::errata::Erratum;
+use halprof_measure::Failure;
 use halprof_measure::float::float;
-use halprof_measure::{Effective, Error as Cause, Failure};
-use halprof_profile::file::{self, Background, Cores, Metadata, Writer, backup_path, cannot_count};
-use halprof_setup::describe;
+use halprof_profile::file::{self, Background, Metadata, Writer, cannot_count};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::BranchRecords;
-use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Configure;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
+use std::path::Path;
 
 #[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct RecordResult {
@@ -87,15 +82,6 @@ pub(crate) struct RecordResult {
     events_lost: u64,
     calibration: Option<Calibration>,
     advice: Vec<Advice>,
-}
-
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct InPass {
-    #[serde(flatten)]
-    pub(crate) period: Period,
-    pass: u32,
-    /// The vendor's errata that concern it.
-    pub(crate) errata: Vec<Erratum>,
 }
 
 /// The branch records of the samples.
@@ -244,62 +230,6 @@ fn wrong_branches(value: &str, part: &str) -> Error {
     )
 }
 
-/// Where a recording goes. Even for standard output a file is written first and then sent, because
-/// the beginning of a recording is known last.
-pub(crate) struct Target {
-    path: PathBuf,
-    /// Holds the file until it is sent to standard output.
-    folder: Option<TempDir>,
-    /// Where the file that is there now will be kept.
-    backup_path: Option<PathBuf>,
-}
-
-impl Target {
-    pub(crate) fn of(path: &Path, output: &Output) -> Result<Self> {
-        if path.as_os_str() != "-" {
-            return Ok(Self {
-                path: path.to_owned(),
-                folder: None,
-                backup_path: backup_path(path),
-            });
-        }
-        output.check_takes_file()?;
-        let folder = tempfile::tempdir().map_err(|error| Cause::writing("-", error))?;
-        let path = folder.path().join("halprof.rec");
-        Ok(Self { path, folder: Some(folder), backup_path: None })
-    }
-
-    /// Whether standard output is reserved for the recording or the result, which a program's own
-    /// output would spoil.
-    pub(crate) fn owns_output(path: &Path, output: &Output) -> bool {
-        !output.is_text() || path.as_os_str() == "-"
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Says where the file that was there is now.
-    pub(crate) fn note_kept(&self, output: &Output) {
-        if let Some(backup_path) = &self.backup_path {
-            let (path, backup_path) = (self.path.display(), backup_path.display());
-            output.note(&format!("the {path} that was there is now {backup_path}"));
-        }
-    }
-
-    /// Sends the file to standard output, if that is where it goes.
-    pub(crate) fn send(self) -> Result<bool> {
-        if self.folder.is_none() {
-            return Ok(false);
-        }
-        let mut file = File::open(&self.path).map_err(Error::Output)?;
-        match io::copy(&mut file, &mut io::stdout().lock()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
-            sent => sent.map(|_| true).map_err(Error::Output),
-        }
-    }
-}
-
 fn record(
     (options, branches): (&args::Record, Branching),
     path: &Path,
@@ -441,78 +371,11 @@ fn settle(
     Ok(periods)
 }
 
-pub(crate) fn in_pass(
-    event_set: &EventSet,
-    indexes: &[usize],
-    effective: &Effective,
-    pass: u32,
-) -> impl Iterator<Item = (usize, InPass)> {
-    let used = periods::of_pass(event_set, indexes, effective).into_iter();
-    let used = used.map(move |period| InPass { period, pass, errata: Vec::new() });
-    indexes.iter().copied().zip(used)
-}
-
-/// Which processors are of which type, if types differ.
-fn cores(processors: &[Processor]) -> Vec<Cores> {
-    let name = |processor: &Processor| describe::core_type(processor).unwrap_or_default();
-    let same = |a: &Processor, b: &Processor| name(a) == name(b);
-    let runs = processors.chunk_by(same).filter_map(|run| {
-        let (first, last) = (run.first()?, run.last()?);
-        Some(Cores { name: name(first).to_owned(), first: first.index, last: last.index })
-    });
-    let runs: Vec<Cores> = runs.collect();
-    if runs.len() > 1 { runs } else { Vec::new() }
-}
-
-fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
-    let excluded: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
-    let source = |InPass { period, pass, errata }: &InPass| file::Source {
-        name: period.source.clone(),
-        period: file::Period {
-            requested: period.requested,
-            used: period.used,
-            events: period.events,
-            by_reference_cycles: period.by_reference_cycles,
-            by_core_cycles: period.by_core_cycles,
-            drawn: period.drawn,
-        },
-        pass: *pass,
-        errata: errata.clone(),
-        excluded_cpus: excluded.get(&period.source).cloned().unwrap_or_default(),
-    };
-    periods.iter().map(source).collect()
-}
-
 /// The program with its arguments, or the workload.
 fn command(work: &args::Work) -> Vec<String> {
     let program = work.program.iter();
     let program = program.map(|part| part.to_string_lossy().into_owned());
     work.workload.iter().cloned().chain(program).collect()
-}
-
-/// What a recording says of the machine, of its sources, and of the command that ran.
-pub(crate) fn metadata(
-    machine: &Machine,
-    machine_info: &MachineInfo,
-    event_set: &EventSet,
-    periods: &[InPass],
-    command: Vec<String>,
-) -> Metadata {
-    let mut metadata = Metadata {
-        machine: machine_info.description.clone(),
-        modelled: machine_info.modelled,
-        interface: describe::interface_name(machine.interface).to_owned(),
-        timestamp_frequency: machine.timestamp_frequency,
-        processors: machine.processors,
-        cores: cores(event_set.processors()),
-        began: machine_id::unix_seconds(),
-        command,
-        sources: sources(periods, event_set),
-        passes: periods.iter().map(|row| row.pass + 1).max().unwrap_or(0),
-        ..Metadata::default()
-    };
-    machine_id::sign(&mut metadata, seal_key::key().as_deref());
-    metadata
 }
 
 /// A part as a fraction of the time of all processors together.
@@ -620,15 +483,6 @@ fn summary(result: &RecordResult) -> String {
         text += &format!("\n{line}");
     }
     text
-}
-
-impl Record for InPass {
-    const COLUMNS: &'static [Field<Self>] = &[
-        Field::new(Column::name("source"), |row| row.period.source.clone()),
-        Field::new(Column::number("period requested"), |row| thousands(row.period.requested)),
-        Field::new(Column::number("used"), |row| thousands(row.period.used)),
-        Field::new(Column::number("pass"), |row| thousands(row.pass + 1)),
-    ];
 }
 
 fn text(result: &RecordResult, width: Width) -> String {

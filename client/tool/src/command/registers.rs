@@ -1,12 +1,10 @@
 //! `halprof registers`: the PMU's registers, decoded field by field, read only.
 
-pub(crate) mod decode;
-
-use self::decode::{FieldRow, decode};
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::Width;
+use crate::results::registers::{FieldRow, decode};
 use crate::select::event_set::processors_of;
 use crate::target::context::Context;
 use halprof_measure::selection;

@@ -2,9 +2,7 @@
 
 pub(crate) mod branches;
 pub(crate) mod diff;
-pub(crate) mod head;
 pub(crate) mod off_cpu;
-pub(crate) mod rows;
 pub(crate) mod text;
 
 use crate::cli::args;
@@ -12,17 +10,16 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::Width;
+use crate::results::head::Header;
+use crate::results::recording::ExcludedCpus;
+use crate::results::rows::{SourceRow, absent_beside_source, source_rows};
+use crate::results::tables::{self, SourceSummary};
+use crate::select::branches::requested as requested_branches;
 use crate::select::filters;
-use halprof_measure::errata::Erratum;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::file::{Metadata, StackCounts};
 use halprof_profile::views::report::events::EventSummary;
-use halprof_profile::views::report::skid::Skid;
-use halprof_profile::views::report::{
-    Call, CallTree, Query, Report, Sort, SourceTotals, Table, Totals,
-};
-use head::Header;
-use rows::{SourceRow, absent_beside_source, source_rows};
+use halprof_profile::views::report::{Call, CallTree, Query, Report, Sort, Table, Totals};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -79,63 +76,11 @@ struct AllSources<'a> {
     events: Option<u64>,
 }
 
-/// A source, and the processors that cannot count it.
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct ExcludedCpus {
-    pub(crate) source: String,
-    pub(crate) processors: String,
-}
-
-impl From<(&str, &str)> for ExcludedCpus {
-    fn from((source, processors): (&str, &str)) -> Self {
-        Self { source: source.to_owned(), processors: processors.to_owned() }
-    }
-}
-
-#[derive(JsonSchema, Serialize)]
-struct SourceSummary {
-    source: String,
-    period: Option<u64>,
-    samples: u64,
-    events: u64,
-    /// Whether the source was multiplexed, so that `events` is scaled to the whole time.
-    scaled: bool,
-    /// The 95 % bound of scaled events, if known.
-    error: Option<u64>,
-    /// The vendor's errata that concern it.
-    errata: Vec<Erratum>,
-    skid: SkidSummary,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct SkidSummary {
-    direction: &'static str,
-    explanation: &'static str,
-}
-
-impl SourceSummary {
-    fn new(metadata: &Metadata, source: &SourceTotals) -> Self {
-        let Totals { samples, events, .. } = source.totals;
-        let Skid { direction, explanation } =
-            Skid::of(&metadata.interface, samples, source.addressed);
-        Self {
-            source: source.name.to_string(),
-            period: source.period,
-            samples,
-            events,
-            scaled: source.slices.is_some(),
-            error: source.error(),
-            errata: metadata.errata(&source.name),
-            skid: SkidSummary { direction, explanation },
-        }
-    }
-}
-
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     if options.off_cpu {
         return off_cpu::run(options, output);
     }
-    if let Some(tables) = branches::requested(&options.by)? {
+    if let Some(tables) = requested_branches(&options.by)? {
         if options.stack {
             return Err(Error::usage(
                 "`--stack` shows call stacks, and `--by edge` and `--by path` branches",
@@ -188,7 +133,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",
             (None, []) if !options.stack => text::overview(&report, options, width),
-            (None, _) => text::tables(&report, options.most_rows(), text::ALL, width),
+            (None, _) => tables::tables(&report, options.most_rows(), tables::ALL, width),
         }
     })?;
     Ok(status)

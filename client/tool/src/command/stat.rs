@@ -1,8 +1,6 @@
 //! `halprof stat`: counts events.
 
 mod by_process;
-pub(crate) mod count_row;
-pub(crate) mod counts;
 mod interval_writer;
 mod openmetrics;
 mod result;
@@ -12,7 +10,6 @@ mod topdown;
 pub(crate) mod trace;
 pub(crate) mod trace_text;
 mod traced;
-pub(crate) mod view;
 
 use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
@@ -20,6 +17,9 @@ use crate::output::Output;
 use crate::output::changes;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
+use crate::results::count_row::{self, CountRow};
+use crate::results::counts::{By, Counts, EventCounts, Pass};
+use crate::results::view::View;
 use crate::run::interrupt::interrupted;
 use crate::run::recorder;
 use crate::run::runner::{Every, Runner};
@@ -31,8 +31,6 @@ use crate::select::periods;
 use crate::select::time::{self, TIME_UNITS_A_SECOND, slice_length};
 use crate::target::context::Context;
 use by_process::Samples;
-use count_row::CountRow;
-use counts::{By, Counts, EventCounts, Pass};
 use halprof_measure::Session;
 use halprof_measure::rates;
 use halprof_profile::file::cannot_count;
@@ -41,17 +39,18 @@ use indicatif::ProgressBar;
 use interval_writer::{IntervalWriter, owns_output};
 use openmetrics::Exposition;
 pub(crate) use result::{Interval, Method, StatResult};
-use result::{PassRow, RunRow, StatRows};
+use result::{PassRow, RunRow, StatRows, TopDownRow};
 use shared_types::request::counts::Count;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use topdown::TopDown;
-use view::View;
 
 /// Everything that a measurement needs.
 struct Bench<'a> {
     ctx: &'a mut Context,
     view: &'a View<'a>,
+    /// Where the slots went, if requested.
+    topdown: Option<&'a TopDown>,
     runner: Runner,
     writer: IntervalWriter<'a>,
     /// The file that each reading replaces, if there is one.
@@ -113,10 +112,9 @@ pub(crate) fn run_by(
         metrics: &metrics,
         requested,
         trim: options.trim,
-        topdown,
     };
     let machine = ctx.machine_info.description.clone();
-    let mut bench = Bench::new(options, &view, sets.len(), ctx, output)?;
+    let mut bench = Bench::new(options, (&view, topdown.as_ref()), sets.len(), ctx, output)?;
     let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
     let Bench { runner, writer, samples, changed, .. } = bench;
     let mut later = Vec::new();
@@ -126,7 +124,7 @@ pub(crate) fn run_by(
         later = samples.warnings(&by_process);
         later.extend(by_process::keep_only(&options.process, &mut by_process));
     }
-    let mut result = result(&view, &runs, machine, runner.scope(&event_set));
+    let mut result = result(&view, topdown.as_ref(), &runs, machine, runner.scope(&event_set));
     result.rows.by_process = by_process;
     // A count that is not known for this cause needs no longer measurement.
     if changed.is_empty() {
@@ -237,7 +235,7 @@ fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
 impl<'a> Bench<'a> {
     fn new(
         options: &'a args::Stat,
-        view: &'a View<'a>,
+        (view, topdown): (&'a View<'a>, Option<&'a TopDown>),
         passes: usize,
         ctx: &'a mut Context,
         output: &'a Output,
@@ -264,6 +262,7 @@ impl<'a> Bench<'a> {
         Ok(Self {
             ctx,
             view,
+            topdown,
             runner,
             writer,
             exposition,
@@ -340,7 +339,7 @@ impl<'a> Bench<'a> {
                 if let Some(exposition) = &mut self.exposition {
                     exposition.publish(now.counts.clone(), tick.missed)?;
                 }
-                let interval = since_reading(self.view, of, &before, &now);
+                let interval = since_reading(self.view, self.topdown, of, &before, &now);
                 self.writer.write(interval)?;
                 before = now;
             }
@@ -364,7 +363,7 @@ impl<'a> Bench<'a> {
             exposition.publish(end.counts.clone(), 0)?;
         }
         if self.interval.is_some() {
-            let last = since_reading(self.view, of, &before, &end);
+            let last = since_reading(self.view, self.topdown, of, &before, &end);
             self.writer.write(Interval { last: true, ..last })?;
         }
         let pass = Pass {
@@ -382,7 +381,13 @@ impl<'a> Bench<'a> {
 }
 
 /// The counts since the last reading.
-fn since_reading(view: &View<'_>, of: PassOf<'_>, before: &Reading, now: &Reading) -> Interval {
+fn since_reading(
+    view: &View<'_>,
+    topdown: Option<&TopDown>,
+    of: PassOf<'_>,
+    before: &Reading,
+    now: &Reading,
+) -> Interval {
     let counted = rates::Interval::between(&before.counts, &now.counts, view.frequency);
     let events = EventCounts::new(view.event_set, of.events, of.pass, counted.counts());
     let counts = [Counts { events, ..Counts::default() }];
@@ -396,7 +401,7 @@ fn since_reading(view: &View<'_>, of: PassOf<'_>, before: &Reading, now: &Readin
             counts: view.rows(&counts),
             derived: view.metric_rows(&counts),
             // A pass has only some of the events.
-            topdown: if of.pass.is_none() { view.slots(&counts) } else { Vec::new() },
+            topdown: if of.pass.is_none() { slots(view, topdown, &counts) } else { Vec::new() },
             ..StatRows::default()
         },
         last: false,
@@ -410,7 +415,20 @@ struct Reading {
     counts: Vec<Vec<Count>>,
 }
 
-fn result(view: &View<'_>, runs: &[Counts], machine: String, scope: Scope) -> StatResult {
+/// Where the slots went, if requested.
+fn slots(view: &View<'_>, topdown: Option<&TopDown>, runs: &[Counts]) -> Vec<TopDownRow> {
+    topdown.map_or_else(Vec::new, |topdown| {
+        topdown.rows(view.event_set, view.metrics, view.frequency, runs)
+    })
+}
+
+fn result(
+    view: &View<'_>,
+    topdown: Option<&TopDown>,
+    runs: &[Counts],
+    machine: String,
+    scope: Scope,
+) -> StatResult {
     let passes = || runs.iter().flat_map(|run| &run.passes);
     let first = runs.first().map_or(&[][..], |run| &run.passes);
     let pass_row =
@@ -422,8 +440,7 @@ fn result(view: &View<'_>, runs: &[Counts], machine: String, scope: Scope) -> St
     };
     let in_passes = runs.iter().flat_map(|run| &run.events).any(|counts| counts.pass.is_some());
     let (elapsed_ns, elapsed_repeats) = count_row::elapsed(runs, view.trim);
-    let slots = view.slots(runs);
-    let topdown = view.topdown.as_ref();
+    let slots = slots(view, topdown, runs);
     StatResult {
         machine,
         scope,

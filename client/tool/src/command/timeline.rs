@@ -3,12 +3,12 @@
 mod text;
 
 use crate::cli::args;
-use crate::command::record::Target;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
+use crate::results::target::Target;
 use crate::run::interrupt::interrupted;
 use crate::run::marking::{DRAIN_NS, Marking};
 use crate::run::runner::{Every, Runner};

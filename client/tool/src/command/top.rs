@@ -9,11 +9,11 @@ mod state;
 mod view;
 
 use crate::cli::args;
-use crate::command::stat::counts::By;
-use crate::command::stat::view::View;
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::results::counts::By;
+use crate::results::view::View;
 use crate::run::recorder::STEP_NS;
 use crate::run::runner::{self, Every, Runner, Tick};
 use crate::select::errata::EventErrata;
@@ -72,7 +72,6 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         // A sum over two types of core would be the rate of neither.
         by: By::new(&event_set, per_cpu, true),
         trim: false,
-        topdown: None,
     });
     let state = State::new(&ctx.machine_info, interval);
     let named = |error| event_set.explain(error);

@@ -369,3 +369,7 @@ pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
         ));
     }
 }
+/// A process in a table.
+pub(crate) fn process_name(name: Option<&str>) -> String {
+    name.unwrap_or("unknown").to_owned()
+}

@@ -1,7 +1,7 @@
 //! One source on one machine: what it counts, on what evidence, and what Windows' HAL would count.
 
-use crate::command::registers::decode::{FieldRow, decode};
 use crate::output::table::{Column, Field, Record};
+use crate::results::registers::{FieldRow, decode};
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;

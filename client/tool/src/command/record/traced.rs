@@ -1,9 +1,11 @@
 //! `record` by a trace: Windows' own tracing samples, and what it wrote becomes a recording.
 
-use super::{InPass, RecordResult, Target, command, print};
+use super::{RecordResult, command, print};
 use crate::cli::args::{self, Selection};
 use crate::output::error::{Error, Result};
 use crate::output::{MachineInfo, Output};
+use crate::results::recording::InPass;
+use crate::results::target::Target;
 use crate::run::interrupt::interrupted;
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;

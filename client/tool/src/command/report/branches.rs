@@ -1,13 +1,14 @@
 //! `halprof report --by edge` and `--by path`: tables of branch records.
 
-use super::head::{Header, head};
-use super::rows::absent_fields;
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, percent, thousands};
 use crate::output::table::{Column, Field, Section, Width};
+use crate::results::head::{Header, head};
+use crate::results::rows::absent_fields;
+use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_profile::aggregate::branches::{
     Branches, Edge, Grouping, Order, PATH_LENGTH, PathTotals, Query, SourceSection, Table,
@@ -16,7 +17,6 @@ use halprof_profile::aggregate::key::Value;
 use halprof_profile::views::branches::RecordCounts;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::MAX_BRANCHES;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct BranchesResult {
@@ -53,30 +53,6 @@ struct BranchLine<'a> {
     path: Option<String>,
     #[serde(flatten)]
     row: &'a PathTotals,
-}
-
-/// The requested tables of branches; `None` if the keys are for samples.
-pub(crate) fn requested(lists: &[String]) -> Result<Option<Vec<Grouping>>> {
-    let lists: Vec<Vec<&str>> =
-        lists.iter().map(|list| list.split(',').map(str::trim).collect()).collect();
-    let of_branches = lists.iter().filter(|keys| keys.iter().any(|key| Grouping::is_key(key)));
-    match of_branches.count() {
-        0 => Ok(None),
-        n if n < lists.len() => Err(Error::usage(
-            "`--by` asks for branches and for samples",
-            "Ask for them one after the other: `edge` and `path` are tables of branches.",
-        )),
-        _ => lists.iter().map(|keys| table_by(keys)).collect::<Result<_>>().map(Some),
-    }
-}
-
-fn table_by(keys: &[&str]) -> Result<Grouping> {
-    Grouping::parse(keys).ok_or_else(|| {
-        Error::usage(
-            format!("`--by {}` is not a table of branches", keys.join(",")),
-            format!("Use `edge`, `path` or `path:N` for 2 to {MAX_BRANCHES} branches, optionally with `address`, `line`, `symbol` or `module`: `edge,line`."),
-        )
-    })
 }
 
 pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output) -> Result<u32> {
@@ -159,21 +135,6 @@ fn lines(tables: &[Table]) -> Vec<BranchLine<'_>> {
         }
     }
     lines
-}
-
-/// The message that records were dropped.
-pub(crate) fn dropped(kept: &RecordCounts) -> Option<String> {
-    let dropped = kept.unresolved + kept.foreign;
-    (dropped != 0).then(|| {
-        format!(
-            "{} of {} branch records are left out: {} are in no module of the sampled process, {} may \
-             be of a thread that ran before on the processor",
-            thousands(dropped),
-            thousands(kept.records),
-            thousands(kept.unresolved),
-            thousands(kept.foreign)
-        )
-    })
 }
 
 /// Warnings about what is missing from the tables.

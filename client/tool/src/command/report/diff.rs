@@ -1,11 +1,11 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
-use super::rows::{SourceRow, absent_beside_source, key_columns};
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
+use crate::results::rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
 use halprof_measure::statistics::proportion::{benjamini_hochberg, two_proportion_p_value};
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};

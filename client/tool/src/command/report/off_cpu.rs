@@ -1,15 +1,14 @@
 //! `report --off-cpu`: how long threads waited, and for what; with `--stack` where.
 
-use super::rows::absent_fields;
 use crate::cli::args::{self, joined};
-use crate::command::stat::trace_text::process_name;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::filters::{self, Names};
+use crate::results::rows::absent_fields;
+use crate::select::filters::{self, Names, process_name};
 use halprof_profile::aggregate::key::{Fields, Value};
 use halprof_profile::file::StackCounts;
 use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};

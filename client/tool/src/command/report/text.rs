@@ -1,22 +1,18 @@
 //! The text of `halprof report`.
 
-use super::head::head;
-use super::rows::section;
-use super::{SourceSummary, recorded};
+use super::recorded;
 use crate::cli::args;
 use crate::output::escape::Escaped;
-use crate::output::number::{percent, thousands};
-use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::errata;
-use halprof_measure::float::float;
+use crate::output::number::thousands;
+use crate::output::table::Width;
+use crate::results::head::head;
+use crate::results::rows::section;
+use crate::results::tables::{ALL, sources};
 use halprof_profile::aggregate::key::Key;
-use halprof_profile::views::report::{Call, Report};
+use halprof_profile::views::report::Report;
 
 /// The number of lines of a report without `--by`.
 const LINES: usize = 40;
-
-/// The option that prints all rows.
-pub(crate) const ALL: &str = "--rows 0";
 
 /// The largest number of sources that have a line each in it.
 const SOURCES: usize = 8;
@@ -55,31 +51,6 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
     text + &rest
 }
 
-/// The call trees and tables that were requested; `all` is the option that prints all rows.
-pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> String {
-    let mut text = head(&report.recording, report.total.samples, width);
-    text += &format!("\n{}", sources(report, usize::MAX, width));
-    let several = report.sources.len() > 1;
-    for tree in &report.call_trees {
-        if several {
-            text += &format!("\n{}", Escaped(&tree.source));
-        }
-        let (calls, omitted) = tree.calls();
-        text += &format!("\n{}", records(width, &calls));
-        if omitted != 0 {
-            text +=
-                &format!("{} calls with less than 1 % of the events\n", thousands(omitted as u64));
-        }
-    }
-    for table in &report.tables {
-        for part in &table.sections {
-            text += "\n";
-            text += &section(&table.by, part, several, rows, all).text(width);
-        }
-    }
-    text
-}
-
 /// When, how and with what it was recorded.
 fn made(report: &Report, width: Width) -> String {
     let metadata = &report.recording.metadata;
@@ -102,54 +73,6 @@ fn made(report: &Report, width: Width) -> String {
         format!("{label:<10}  {}\n", width.left(12, &text))
     };
     rows.map(line).collect()
-}
-
-impl Record for SourceSummary {
-    const COLUMNS: &'static [Field<Self>] = &[
-        Field::new(Column::name("source"), |row| row.source.clone()),
-        Field::new(Column::number("period"), |row| row.period.map_or_else(String::new, thousands)),
-        Field::new(Column::number("samples"), |row| thousands(row.samples)),
-        Field::new(Column::number("events, estimated"), |row| match row.error {
-            Some(error) => format!("{} ±{}", thousands(row.events), thousands(error)),
-            None => thousands(row.events),
-        }),
-    ];
-}
-
-impl Record for Call {
-    const COLUMNS: &'static [Field<Self>] = &[
-        Field::new(Column::number("total"), |call| percent(call.share.value)),
-        Field::new(Column::number("self"), |call| {
-            percent(call.share.value * float(call.own) / float(call.total.max(1)))
-        }),
-        Field::new(Column::number("events").extra(), |call| thousands(call.total)),
-        Field::new(Column::name("process, function"), |call| {
-            " ".repeat(call.depth as usize) + &call.value.to_string()
-        }),
-    ];
-}
-
-fn sources(report: &Report, keep: usize, width: Width) -> String {
-    let metadata = &report.recording.metadata;
-    let all: Vec<SourceSummary> =
-        report.sources.iter().map(|source| SourceSummary::new(metadata, source)).collect();
-    let mut text = records(width, all.iter().take(keep));
-    if keep < all.len() {
-        text += &format!("{} more sources: `--by source` shows all\n", all.len() - keep);
-    }
-    let rows = all.iter().take(keep);
-    text +=
-        &width.fitted(&errata::text(rows.map(|row| (row.source.as_str(), row.errata.as_slice()))));
-    let mut explanations = Vec::new();
-    for source in all.iter().filter(|source| source.samples != 0) {
-        if !explanations.contains(&source.skid.explanation) {
-            explanations.push(source.skid.explanation);
-        }
-    }
-    for explanation in explanations {
-        text += &format!("{}\n", width.prose(0, explanation));
-    }
-    text
 }
 
 #[cfg(test)]

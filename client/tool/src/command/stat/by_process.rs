@@ -6,14 +6,14 @@
 //! is the square root of the sum of the squared bounds: those of the shares ([`super::slices`]), and
 //! those of the counts.
 
-use super::count_row::UNKNOWN;
-use super::counts::{Counts, EventCounts};
 use super::result::ProcessRow;
 use super::slices::{ProcessKey, SourceSamples};
-use super::view::View;
 use crate::output::error::{Error, Result};
 use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::results::count_row::UNKNOWN;
+use crate::results::counts::{Counts, EventCounts};
+use crate::results::view::View;
 use crate::select::filters::Names;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;

@@ -1,7 +1,7 @@
 //! The result of `stat`, as in JSON, and its rows as in CSV.
 
-use super::count_row::{CountRow, Repeats};
 use crate::metrics::MetricRow;
+use crate::results::count_row::{CountRow, Repeats};
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
 use halprof_measure::tracing::counts::Unknown;

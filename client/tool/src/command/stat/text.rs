@@ -1,13 +1,12 @@
 //! Counts as text.
 
-use super::count_row::{CountRow, Repeats, UNKNOWN, relative};
 use super::result::{Interval, Jitter, StatResult, StatRows};
 use super::{by_process, topdown, trace_text};
-use crate::metrics::MetricRow;
 use crate::output::changes;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
-use crate::output::table::{Column, Field, Layout, Record, Width, records};
+use crate::output::table::{Column, Layout, Width, records};
+use crate::results::count_row::{CountRow, Repeats, relative};
 use crate::select::errata;
 use halprof_measure::float::float;
 use halprof_profile::file::cannot_count;
@@ -124,45 +123,6 @@ fn ending(result: &StatResult) -> String {
         text += &styled(WARNING, &warnings);
     }
     text + "\n"
-}
-
-impl Record for MetricRow {
-    const COLUMNS: &'static [Field<Self>] = &[
-        Field::new(Column::number("value"), Self::figure),
-        Field::new(Column::number("95 %"), Self::bound),
-        Field::new(Column::number("processor"), |row| optional(row.processor)),
-        Field::new(Column::word("cores"), |row| optional(row.core_type)),
-        Field::new(Column::prose("metric"), Self::description),
-    ];
-}
-
-impl MetricRow {
-    pub(crate) fn figure(&self) -> String {
-        match self.value {
-            Some(value) if self.unit.is_empty() => format!("{value:.3}"),
-            Some(value) => format!("{value:.3} {}", self.unit),
-            None => "-".to_owned(),
-        }
-    }
-
-    fn bound(&self) -> String {
-        match self.error {
-            // Rounded up, never down.
-            Some(error) => format!("±{:.3}", (error * 1e3).ceil() / 1e3),
-            None if self.scaled => UNKNOWN.to_owned(),
-            None => String::new(),
-        }
-    }
-
-    pub(crate) fn description(&self) -> String {
-        let mode = match self.filter {
-            "u" => ", user mode",
-            "k" => ", kernel mode",
-            _ => "",
-        };
-        let reason = self.reason.as_ref().map(|reason| format!(": {reason}"));
-        format!("{}{mode}{}", self.name, reason.unwrap_or_default())
-    }
 }
 
 /// The lines of an interval, as it ends. The columns are wide enough for most values, because later

@@ -1,10 +1,10 @@
 //! `stat --topdown`: which events it needs, and its results.
 
-use super::counts::Counts;
 use super::result::{Method, TopDownRow};
 use crate::metrics::{Counted, MetricRow, Metrics, TopDownMetric, never_scheduled};
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::results::counts::Counts;
 use crate::select::event_set::{EventSet, choose, countable};
 use crate::select::time::nanoseconds;
 use crate::target::context::Context;

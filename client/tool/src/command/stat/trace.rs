@@ -1,17 +1,17 @@
 //! `stat` by a trace of Windows' own tracing: exact counts of processes and threads.
 
-use super::count_row::CountRow;
 use super::interval_writer::IntervalWriter;
 use super::result::{
     Interval, PassRow, ProcessRow, StatResult, StatRows, Switched, ThreadRow, TraceRow,
 };
-use super::view::metrics_of;
 use crate::cli::args::{self, Dividing, joined, refuse};
 use crate::metrics::{MetricRow, Metrics, Requested};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{seconds, thousands};
 use crate::output::{MachineInfo, Output};
+use crate::results::count_row::CountRow;
+use crate::results::view::metrics_of;
 use crate::run::scope::Scope;
 use crate::select::filters::Names;
 use crate::select::time;

@@ -5,6 +5,7 @@ use super::result::{StatResult, Switched};
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Width, table};
+use crate::select::filters::process_name;
 
 /// What a result of a trace is of, in a line.
 pub(super) fn scope(result: &StatResult) -> Option<String> {
@@ -104,8 +105,4 @@ fn lines(what: &str, lines: &[Line<'_>], width: Width) -> String {
         text += &format!("{n} other {what}: {share} of the time; `--json` and `--csv` have all\n");
     }
     text
-}
-
-pub(crate) fn process_name(name: Option<&str>) -> String {
-    name.unwrap_or("unknown").to_owned()
 }

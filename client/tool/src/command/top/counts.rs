@@ -2,11 +2,11 @@
 
 use super::figures;
 use super::state::{Cell, Picture, PictureRow, Table, UNKNOWN};
-use crate::command::stat::count_row::CountRow;
-use crate::command::stat::counts::{Counts, EventCounts};
-use crate::command::stat::view::View;
 use crate::output::number::optional;
 use crate::output::table::Column;
+use crate::results::count_row::CountRow;
+use crate::results::counts::{Counts, EventCounts};
+use crate::results::view::View;
 use crate::select::errata;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};

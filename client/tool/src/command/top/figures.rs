@@ -1,7 +1,7 @@
 //! Numbers for narrow columns.
 
-use crate::command::stat::count_row::CountRow;
 use crate::output::number::thousands;
+use crate::results::count_row::CountRow;
 use halprof_measure::rates::Rate;
 
 const PREFIXES: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];

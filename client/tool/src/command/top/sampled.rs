@@ -4,17 +4,18 @@
 use super::state::{Cell, Picture, PictureRow, State, Table, UNKNOWN};
 use crate::cli::args;
 use crate::cli::args::joined;
-use crate::command::record::{InPass, in_pass, metadata};
-use crate::command::report::head::head;
-use crate::command::report::rows::{absent_beside_source, source_rows};
-use crate::command::report::{branches, text};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Width};
+use crate::results::head::head;
+use crate::results::recording::{InPass, in_pass, metadata};
+use crate::results::rows::{absent_beside_source, source_rows};
+use crate::results::tables;
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
 use crate::run::runner::{Every, Runner};
+use crate::select::branches;
 use crate::select::event_set::EventSet;
 use crate::select::filters;
 use crate::select::periods;
@@ -97,7 +98,7 @@ fn print(report: &Report, output: &Output) -> Result<u32> {
         let by = report.tables.first().map_or(&[][..], |table| &table.by);
         output.print_csv(&absent_beside_source(by), &source_rows(&report.tables))?;
     } else {
-        output.print(&text::tables(report, ROWS, "--csv", output.width()))?;
+        output.print(&tables::tables(report, ROWS, "--csv", output.width()))?;
     }
     Ok(0)
 }

@@ -1,10 +1,8 @@
 //! How counts become rows, and rows metrics.
 
-use super::count_row::{CountRow, complete};
-use super::counts::{By, Counts, CpuGroup, EventCounts};
-use super::result::TopDownRow;
-use super::topdown::TopDown;
 use crate::metrics::{Counted, MetricRow, Metrics, Requested};
+use crate::results::count_row::{CountRow, complete};
+use crate::results::counts::{By, Counts, CpuGroup, EventCounts};
 use crate::select::errata::EventErrata;
 use crate::select::event_set::EventSet;
 use halprof_measure::errata::Erratum;
@@ -21,8 +19,6 @@ pub(crate) struct View<'a> {
     pub(crate) by: By,
     /// Runs that are outliers are left out of means.
     pub(crate) trim: bool,
-    /// Where the slots went, if requested.
-    pub(crate) topdown: Option<TopDown>,
 }
 
 impl By {
@@ -48,7 +44,7 @@ fn types_differ(event_set: &EventSet) -> bool {
 
 impl View<'_> {
     /// The names of these events.
-    pub(super) fn labels(&self, indexes: &[usize]) -> Vec<String> {
+    pub(crate) fn labels(&self, indexes: &[usize]) -> Vec<String> {
         let events = indexes.iter().filter_map(|&index| self.event_set.events.get(index));
         events.map(|event| event.label.clone()).collect()
     }
@@ -106,14 +102,6 @@ impl View<'_> {
         self.errata.of(event, members)
     }
 
-    /// Where the slots went.
-    pub(super) fn slots(&self, runs: &[Counts]) -> Vec<TopDownRow> {
-        let topdown = self.topdown.as_ref();
-        topdown.map_or_else(Vec::new, |topdown| {
-            topdown.rows(self.event_set, self.metrics, self.frequency, runs)
-        })
-    }
-
     /// Metrics of the sums over processors, or over those of each core type; those that were
     /// requested, of each processor if each has rows of its own.
     pub(crate) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
@@ -149,7 +137,7 @@ impl View<'_> {
 
 /// The metrics of rows of the same processors: those that were requested, else all that they give.
 /// `on_different_processors` says why one has no value whose sources were all counted.
-pub(super) fn metrics_of(
+pub(crate) fn metrics_of(
     metrics: &Metrics,
     requested: &[Requested<'_>],
     rows: &[CountRow],

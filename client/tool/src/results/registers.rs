@@ -73,7 +73,7 @@ pub(crate) fn decode(interface: &str, number: u32, value: u64) -> Decoded {
 }
 
 fn registers() -> impl Iterator<Item = Registers> {
-    rows(include_str!("registers.csv")).filter_map(|row| {
+    rows(include_str!("registers/registers.csv")).filter_map(|row| {
         let [interfaces, first, count, stride, name, layout] = cells(row)?;
         Some(Registers {
             interfaces,
@@ -88,7 +88,7 @@ fn registers() -> impl Iterator<Item = Registers> {
 
 /// The fields of a layout, from bit 0 up.
 fn fields_of(layout: &str) -> impl Iterator<Item = Field> {
-    rows(include_str!("fields.csv")).filter_map(move |row| {
+    rows(include_str!("registers/fields.csv")).filter_map(move |row| {
         let [of, name, high, low, meaning] = cells(row)?;
         let (high, low) = (high.parse().ok()?, low.parse().ok()?);
         (of == layout).then_some(Field { name, high, low, meaning })

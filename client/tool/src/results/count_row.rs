@@ -1,8 +1,8 @@
 //! A row of the result: what an event counted on a group of processors, over one run or several.
 
-use super::counts::{Counts, CpuGroup, EventCounts};
 use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record};
+use crate::results::counts::{Counts, CpuGroup, EventCounts};
 use crate::select::time::nanoseconds;
 use halprof_measure::errata::Erratum;
 use halprof_measure::estimate::Estimate;
@@ -74,26 +74,26 @@ fn integer_or_null(_: &mut SchemaGenerator) -> Schema {
 #[derive(Clone, JsonSchema, Serialize)]
 pub(crate) struct Repeats {
     /// How many runs the mean is over.
-    pub(super) runs: usize,
-    pub(super) deviation: f64,
+    pub(crate) runs: usize,
+    pub(crate) deviation: f64,
     /// Half of the 95 % confidence interval of the mean.
-    pub(super) confidence: f64,
-    pub(super) min: u128,
-    pub(super) median: u128,
-    pub(super) max: u128,
-    pub(super) outliers: Vec<Outlier>,
+    pub(crate) confidence: f64,
+    pub(crate) min: u128,
+    pub(crate) median: u128,
+    pub(crate) max: u128,
+    pub(crate) outliers: Vec<Outlier>,
 }
 
 /// A run that is an outlier.
 #[derive(Clone, JsonSchema, Serialize)]
 pub(crate) struct Outlier {
     /// The number of the run, from 1.
-    pub(super) run: usize,
-    pub(super) value: u128,
+    pub(crate) run: usize,
+    pub(crate) value: u128,
 }
 
 /// The complete runs, with their numbers; if there is none, the incomplete one.
-pub(super) fn complete(runs: &[Counts]) -> Vec<(usize, &Counts)> {
+pub(crate) fn complete(runs: &[Counts]) -> Vec<(usize, &Counts)> {
     let numbered = || (1..).zip(runs);
     let complete: Vec<_> = numbered().filter(|(_, run)| !run.interrupted).collect();
     if complete.is_empty() {
@@ -103,7 +103,7 @@ pub(super) fn complete(runs: &[Counts]) -> Vec<(usize, &Counts)> {
 }
 
 /// The time that a run took, and its spread over several.
-pub(super) fn elapsed(runs: &[Counts], trim: bool) -> (u128, Option<Repeats>) {
+pub(crate) fn elapsed(runs: &[Counts], trim: bool) -> (u128, Option<Repeats>) {
     let runs = complete(runs);
     let values: Vec<u128> = runs.iter().map(|(_, run)| run.elapsed_ns().into()).collect();
     let numbers: Vec<usize> = runs.iter().map(|(number, _)| *number).collect();
@@ -116,7 +116,7 @@ pub(super) fn elapsed(runs: &[Counts], trim: bool) -> (u128, Option<Repeats>) {
 impl CountRow {
     /// What an event counted on a group of processors, by the counts of each run with its number: of
     /// one run as it is, of several the mean.
-    pub(super) fn new(
+    pub(crate) fn new(
         runs: &[(usize, &EventCounts)],
         group: CpuGroup,
         frequency: u64,
@@ -181,7 +181,7 @@ impl CountRow {
         }
     }
 
-    pub(super) fn count(&self) -> String {
+    pub(crate) fn count(&self) -> String {
         match self.value {
             Some(value) => thousands(value),
             None if self.running_ns != 0 => "unknown".to_owned(),
@@ -189,7 +189,7 @@ impl CountRow {
         }
     }
 
-    pub(super) fn bound(&self) -> String {
+    pub(crate) fn bound(&self) -> String {
         let Some(value) = self.value else {
             return String::new();
         };
@@ -203,7 +203,7 @@ impl CountRow {
     }
 
     /// For which part of the time it was on a counter.
-    pub(super) fn coverage(&self) -> String {
+    pub(crate) fn coverage(&self) -> String {
         if !self.scaled {
             return String::new();
         }
@@ -264,10 +264,10 @@ impl Repeats {
 }
 
 /// The bound of an estimate that has too few slices for one.
-pub(super) const UNKNOWN: &str = "± unknown";
+pub(crate) const UNKNOWN: &str = "± unknown";
 
 /// Half of an interval, as a percentage of its middle.
-pub(super) fn relative(half: f64, middle: u128) -> String {
+pub(crate) fn relative(half: f64, middle: u128) -> String {
     if middle == 0 {
         return format!("±{:.0}", half.ceil());
     }
