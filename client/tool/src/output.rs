@@ -15,7 +15,6 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::{Escaped, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
-use crate::target::backend::BackendKind;
 use halprof_measure::Failure;
 use halprof_profile::file::Metadata;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -34,6 +33,18 @@ pub(crate) enum Form {
     Json,
     /// One JSON object on each line.
     JsonLines,
+}
+
+/// What measures, as results name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BackendKind {
+    /// The installed driver.
+    Driver,
+    /// Windows' own tracing.
+    Etw,
+    /// A modelled machine.
+    Model,
 }
 
 /// How to print results and messages.

@@ -10,3 +10,4 @@ pub(crate) mod sampling_rate;
 pub(crate) mod source;
 pub(crate) mod time;
 pub(crate) mod trace_plan;
+pub(crate) mod warnings;

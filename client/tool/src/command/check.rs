@@ -7,6 +7,7 @@ use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::select::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::trace_plan::Offer;
+use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
@@ -113,7 +114,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
         Err(error) => return Err(error),
     };
     result.notes = notes(&event_set);
-    result.warnings = ctx.remarks(&options.selection);
+    result.warnings = warnings(&options.selection, ctx);
     result.warnings.extend(event_set.unknown_constraints());
     Ok((result, status))
 }

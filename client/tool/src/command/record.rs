@@ -23,6 +23,7 @@ use crate::select::periods;
 use crate::select::sample_size::Advice;
 use crate::select::sampling_rate::SamplingRate;
 use crate::select::time::{nanoseconds, slice_length};
+use crate::select::warnings::one_event_file;
 use crate::target::context::Context;
 use crate::target::seal_key;
 use halprof_measure::Failure;
@@ -134,7 +135,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let owns_output = Target::owns_output(&options.output, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     runner.check_can_be_sampled()?;
-    output.warn_all(&ctx.one_list(&options.selection));
+    output.warn_all(&one_event_file(&options.selection, ctx));
     output.warn_all(&event_set.unknown_constraints());
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);

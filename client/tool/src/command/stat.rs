@@ -29,6 +29,7 @@ use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::periods;
 use crate::select::time::{self, TIME_UNITS_A_SECOND, slice_length};
+use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use by_process::Samples;
 use halprof_measure::Session;
@@ -97,7 +98,7 @@ pub(crate) fn run_by(
         Some(level) => Some(TopDown::add(&mut event_set, &metrics, level, method, ctx)?),
         None => None,
     };
-    let mut warnings = ctx.remarks(&options.selection);
+    let mut warnings = warnings(&options.selection, ctx);
     warnings.extend(event_set.unknown_constraints());
     warnings.extend(partly_counted(&event_set, output, topdown.is_some()));
     output.warn_all(&warnings);

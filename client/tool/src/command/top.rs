@@ -19,6 +19,7 @@ use crate::run::runner::{self, Every, Runner, Tick};
 use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time::{self, slice_length};
+use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use counts::LiveCounts;
 use halprof_measure::Session;
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     if !is_counted {
         return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
     }
-    output.warn_all(&ctx.remarks(&options.selection));
+    output.warn_all(&warnings(&options.selection, ctx));
     output.warn_all(&event_set.unknown_constraints());
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));

@@ -6,8 +6,6 @@ use halprof_measure::Driver;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::tracing::{ModelledTracing, Tracing};
 use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
-use schemars::JsonSchema;
-use serde::Serialize;
 use shared_types::request::RequestCode;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
@@ -25,18 +23,6 @@ pub const DRIVER_OR_ETW: &str = "driver-or-etw";
 
 /// Among the options of a model: it measures by a trace, as Windows' own tracing would have written it.
 const BY_TRACE: &str = ",backend=etw";
-
-/// What measures, as results name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackendKind {
-    /// The installed driver.
-    Driver,
-    /// Windows' own tracing.
-    Etw,
-    /// A modelled machine.
-    Model,
-}
 
 /// Where measuring is done: what answers the requests.
 pub struct Backend {

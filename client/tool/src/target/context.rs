@@ -1,19 +1,17 @@
 //! What a command measures on: a connection, and what every result says of the machine.
 
-use crate::cli::args::Selection;
-use crate::output::MachineInfo;
 use crate::output::error::{Error, Result};
-use crate::target::backend::{Backend, BackendKind, Model};
+use crate::output::{BackendKind, MachineInfo};
+use crate::target::backend::{Backend, Model};
 use crate::target::machine::{Machine, sibling};
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::tracing::Tracing;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
-use std::collections::BTreeSet;
 
-/// What is said where there are no counters, before the reason.
-const ONLY_TIME: &str = "no counter can be used here, only time can be counted";
+/// Prefix of the no-counters warning.
+pub(crate) const ONLY_TIME: &str = "no counter can be used here, only time can be counted";
 
 /// What a command measures on.
 pub(crate) struct Context {
@@ -76,33 +74,6 @@ impl Context {
     pub(crate) fn shares_cores(&self) -> bool {
         let processors = &self.machine.processors;
         processors.iter().any(|one| sibling(one, processors).is_some())
-    }
-
-    /// Remarks on the selected events, before they are measured.
-    pub(crate) fn remarks(&self, selection: &Selection) -> Vec<String> {
-        [self.only_time(selection), self.one_list(selection)].into_iter().flatten().collect()
-    }
-
-    /// What is to be said where nothing was asked for and there is nothing but time.
-    fn only_time(&self, selection: &Selection) -> Option<String> {
-        if !selection.is_default() {
-            return None;
-        }
-        let (why, hint) = no_counters(&self.machine.describe())?;
-        Some(format!("{ONLY_TIME}. {why} {hint}"))
-    }
-
-    /// What is to be said where a user's list of events is used for several types of core.
-    pub(crate) fn one_list(&self, selection: &Selection) -> Option<String> {
-        let file = selection.event_file.as_ref()?;
-        let processors = self.machine.processors.iter();
-        let types: BTreeSet<u8> = processors.map(|one| one.core_type).collect();
-        (types.len() > 1).then(|| {
-            format!(
-                "the events of {} are used on every type of core, but Intel publishes a list for each type: `-C` chooses processors of one",
-                file.display()
-            )
-        })
     }
 
     /// The same error of Windows' own tracing, with the reason why the driver does not measure.
