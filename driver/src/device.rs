@@ -126,12 +126,6 @@ impl Device {
         self.with(|hardware| hardware.service.suspend());
     }
 
-    /// Called when the device was removed without warning: ends every session.
-    pub(crate) fn surprise_removed(&self) {
-        trace::add(What::SurpriseRemoved, 0, 0, 0);
-        self.with(|hardware| hardware.service.end_all());
-    }
-
     /// A processor was added.
     pub(crate) fn processor_added(&self, index: usize) {
         self.with(|hardware| {

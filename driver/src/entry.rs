@@ -120,7 +120,6 @@ unsafe fn describe(init: PWDFDEVICE_INIT) -> Result<(), Failed> {
         EvtDeviceReleaseHardware: Some(release_hardware),
         EvtDeviceD0Entry: Some(d0_entry),
         EvtDeviceD0Exit: Some(d0_exit),
-        EvtDeviceSurpriseRemoval: Some(surprise_removal),
         ..Default::default()
     };
     let mut files = WDF_FILEOBJECT_CONFIG {
@@ -262,8 +261,9 @@ unsafe extern "C" fn prepare_hardware(
 
 /// EVT_WDF_DEVICE_RELEASE_HARDWARE. PASSIVE_LEVEL.
 unsafe extern "C" fn release_hardware(_device: WDFDEVICE, _translated: WDFCMRESLIST) -> NTSTATUS {
-    // First, and not left to the device's cleanup: before that, the framework cleans up the
-    // device's lock, which is its child and which the callback takes.
+    // Not left to the device's cleanup: before that, the framework cleans up the device's lock, which
+    // is its child and which the callback takes. A callback that comes in either order here finds no
+    // hardware, or hardware that goes next.
     wdf::ignore_processors();
     DEVICE.release();
     STATUS_SUCCESS
@@ -279,11 +279,6 @@ unsafe extern "C" fn d0_entry(_device: WDFDEVICE, _previous: WDF_POWER_DEVICE_ST
 unsafe extern "C" fn d0_exit(_device: WDFDEVICE, target: WDF_POWER_DEVICE_STATE) -> NTSTATUS {
     DEVICE.sleep(target.cast_unsigned());
     STATUS_SUCCESS
-}
-
-/// EVT_WDF_DEVICE_SURPRISE_REMOVAL. PASSIVE_LEVEL.
-unsafe extern "C" fn surprise_removal(_device: WDFDEVICE) {
-    DEVICE.surprise_removed();
 }
 
 /// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE. PASSIVE_LEVEL.

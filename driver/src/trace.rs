@@ -32,25 +32,23 @@ pub(crate) enum What {
     Awake = 3,
     /// The device is leaving D0: the target power state.
     Asleep = 4,
-    /// The device was removed without warning.
-    SurpriseRemoved = 5,
     /// A processor was added: its index, and the status of making its block.
-    ProcessorAdded = 6,
+    ProcessorAdded = 5,
     /// A handle was closed: the handle.
-    Closed = 7,
+    Closed = 6,
     /// A request was refused: its code, then the status in the high half and the error code in the
     /// low half.
-    Refused = 8,
+    Refused = 7,
     /// The counters were reserved: how overflows are handled (0 ignored, 1 interrupt),
     /// and the status.
-    Reserved = 9,
+    Reserved = 8,
     /// The counters were given back: the status of removing the interrupt handler, and of freeing
     /// the counters.
-    GivenBack = 10,
+    GivenBack = 9,
     /// The hardware could not be made ready: the status.
-    NotReady = 11,
+    NotReady = 10,
     /// Windows refused to remove the overflow interrupt's handler: the status.
-    HandlerStuck = 12,
+    HandlerStuck = 11,
 }
 
 /// The ring. `driver/windbg/halprof.js` relies on its layout.

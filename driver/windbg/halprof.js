@@ -138,8 +138,8 @@ const NAMES = {
         "SamplesLost", "Storm",
     ],
     "halprof_driver::trace::What": [
-        undefined, "Ready", "Released", "Awake", "Asleep", "SurpriseRemoved", "ProcessorAdded",
-        "Closed", "Refused", "Reserved", "GivenBack", "NotReady", "HandlerStuck",
+        undefined, "Ready", "Released", "Awake", "Asleep", "ProcessorAdded", "Closed",
+        "Refused", "Reserved", "GivenBack", "NotReady", "HandlerStuck",
     ],
 };
 const LOSS_CAUSES = ["RingFull", "KernelHidden", "Coalesced", "Missed"];

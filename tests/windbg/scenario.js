@@ -141,11 +141,11 @@ const events = [
 // Newest last.
 const entries = [
     { timestamp: STARTED - 2_500_000_000n, what: 1, process: 0, first: 2, second: 2_500_000_000n },
-    { timestamp: STARTED - 5_000_000n, what: 8, process: 99, first: 0x22a024,
+    { timestamp: STARTED - 5_000_000n, what: 7, process: 99, first: 0x22a024,
         second: 21 },
-    { timestamp: STARTED, what: 9, process: 0, first: 1, second: 0 },
+    { timestamp: STARTED, what: 8, process: 0, first: 1, second: 0 },
     { timestamp: STARTED + 2_500n, what: 4, process: 0, first: 4, second: 0 },
-    { timestamp: STARTED + 1_000_000n, what: 7, process: 0, first: 0xffffbe0f99999999n, second: 0 },
+    { timestamp: STARTED + 1_000_000n, what: 6, process: 0, first: 0xffffbe0f99999999n, second: 0 },
 ];
 
 // Writes it all; answers where what stands.

@@ -7,7 +7,7 @@ use halprof_tests::wire::{AMPLE, Reply, about, plain};
 use nt_model::Device;
 use nt_model::device::pnp::DEVICE_POWER_FAILURE;
 use nt_model::device::{File, Submitted};
-use nt_model::kmdf::power::{D0_ENTRY, D0_EXIT, PREPARE, RELEASE, SURPRISE};
+use nt_model::kmdf::power::{D0_ENTRY, D0_EXIT, PREPARE, RELEASE};
 use nt_model::traffic::every_session_is_free;
 use shared_types::request::machine::{self, Machine};
 use shared_types::request::{RequestCode, counts, session};
@@ -146,7 +146,7 @@ fn surprise_removal() {
     each_seed(|mut client| {
         running(&mut client);
         unbroken(client.model.surprise_remove());
-        let orders = [(SURPRISE, vec![]), stopped(), released()];
+        let orders = [stopped(), released()];
         assert_eq!(client.model.machine.framework.called, orders);
         assert!(!client.model.machine.framework.linked);
         let not_ready = NtStatus::DEVICE_NOT_READY;
@@ -305,8 +305,7 @@ fn surprise_removal_while_asleep() {
         running(&mut client);
         unbroken(client.model.sleep());
         unbroken(client.model.surprise_remove());
-        let orders =
-            [(D0_EXIT, vec![D3]), (SURPRISE, vec![]), (D0_ENTRY, vec![D3]), stopped(), released()];
+        let orders = [(D0_EXIT, vec![D3]), (D0_ENTRY, vec![D3]), stopped(), released()];
         assert_eq!(client.model.machine.framework.called, orders);
         assert!(client.model.machine.kernel.counters.is_none());
         client.end();
@@ -349,7 +348,7 @@ fn the_bus_fails_to_power_it_up_after_sleep() {
         unbroken(client.model.sleep());
         client.model.power_up_fails = true;
         unbroken(client.model.wake());
-        let orders = [(D0_EXIT, vec![D3]), released(), (SURPRISE, vec![])];
+        let orders = [(D0_EXIT, vec![D3]), released()];
         assert_eq!(client.model.machine.framework.called, orders);
         assert!(client.model.machine.kernel.counters.is_none());
         assert_eq!(greets(&mut client), NtStatus::DEVICE_NOT_READY);
@@ -380,7 +379,7 @@ fn d0_entry_fails_after_sleep() {
     unbroken(client.model.sleep());
     client.model.d0_entry_answers = Some(UNSUCCESSFUL);
     unbroken(client.model.wake());
-    let orders = [(D0_EXIT, vec![D3]), (D0_ENTRY, vec![D3]), released(), (SURPRISE, vec![])];
+    let orders = [(D0_EXIT, vec![D3]), (D0_ENTRY, vec![D3]), released()];
     assert_eq!(client.model.machine.framework.called, orders);
     assert!(client.model.machine.kernel.counters.is_none());
     client.end();

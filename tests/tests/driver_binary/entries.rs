@@ -22,7 +22,7 @@ const fn at(irql: Irql, name: &'static str) -> Entry {
 }
 
 /// All of them; `FxDriverEntry` is the image's entry.
-pub(crate) const ENTRIES: [Entry; 18] = [
+pub(crate) const ENTRIES: [Entry; 17] = [
     at(Irql::Passive, "FxDriverEntry"),
     at(Irql::Passive, "Unload"),
     at(Irql::Passive, "halprof_driver::entry::driver_entry"),
@@ -32,7 +32,6 @@ pub(crate) const ENTRIES: [Entry; 18] = [
     at(Irql::Passive, "halprof_driver::entry::release_hardware"),
     at(Irql::Passive, "halprof_driver::entry::d0_entry"),
     at(Irql::Passive, "halprof_driver::entry::d0_exit"),
-    at(Irql::Passive, "halprof_driver::entry::surprise_removal"),
     at(Irql::Passive, "halprof_driver::entry::file_cleanup"),
     at(Irql::Passive, "halprof_driver::entry::device_control"),
     at(Irql::Passive, "halprof_driver::entry::processor_change"),
