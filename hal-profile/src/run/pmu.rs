@@ -226,8 +226,6 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
         load(machine, capabilities, counter);
     }
     write_fixed_control(machine, capabilities, active);
-    // Last: what overflowed before is not this slice's.
-    acknowledge(machine, capabilities, active.bits());
 }
 
 /// The select of a general counter while it runs: enabled, and hidden from RDPMC in user mode unless
