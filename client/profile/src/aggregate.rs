@@ -14,11 +14,13 @@ pub mod in_step;
 pub mod key;
 pub(crate) mod locations;
 pub(crate) mod samples;
-pub(crate) mod source_totals;
+pub mod share;
+pub mod source_totals;
+pub mod totals;
 
 use crate::file::{Reader, Recording, Slices};
 use crate::symbols::Symbols;
-use aggregator::{Aggregator, GroupBy, GroupKey, Groups, Totals, stacked};
+use aggregator::{Aggregator, GroupBy, GroupKey, Groups, stacked};
 use filter::Filter;
 use filtered::{BoundFilter, TimeRange};
 use halprof_measure::Result;
@@ -30,6 +32,7 @@ use source_totals::{SourceTotals, whole_time};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use totals::Totals;
 
 /// The samples of one recording that a filter accepts, by what they are grouped by.
 pub(crate) struct Aggregate {

@@ -1,10 +1,9 @@
 //! The first pass over a recording: samples summed up by what later passes distinguish.
 
+use crate::aggregate::totals::Totals;
 use crate::file::{StackId, StackTable};
 use crate::number::nanoseconds;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use schemars::JsonSchema;
-use serde::Serialize;
 use shared_types::{Mode, Sample};
 use std::hash::BuildHasher;
 use std::num::NonZero;
@@ -66,42 +65,6 @@ impl CodeLocation {
 
     pub(crate) fn mode(self) -> Mode {
         Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
-    }
-}
-
-/// A number of samples, and the number of events that they stand for. All saturate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct Totals {
-    /// Samples.
-    pub samples: u64,
-    /// The sum of their periods.
-    pub events: u64,
-    /// The sum of the squares of their periods, for the accuracy of shares.
-    #[serde(skip)]
-    pub squares: u128,
-}
-
-impl Totals {
-    /// A single sample.
-    pub const fn of(sample: &Sample) -> Self {
-        Self::alike(1, sample.period)
-    }
-
-    /// Samples of one period.
-    pub const fn alike(samples: u64, period: u64) -> Self {
-        let square = period as u128 * period as u128;
-        Self {
-            samples,
-            events: samples.saturating_mul(period),
-            squares: square.saturating_mul(samples as u128),
-        }
-    }
-
-    /// Adds another sum to this one.
-    pub const fn add(&mut self, other: Self) {
-        self.samples = self.samples.saturating_add(other.samples);
-        self.events = self.events.saturating_add(other.events);
-        self.squares = self.squares.saturating_add(other.squares);
     }
 }
 

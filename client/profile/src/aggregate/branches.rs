@@ -3,11 +3,11 @@
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::BoundFilter;
 use crate::aggregate::key::{Key, Value};
+use crate::aggregate::share::Share;
 use crate::file::{Reader, Recording};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use crate::views::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::views::report::no_recording;
-use crate::views::report::share::Share;
 use halprof_measure::Result;
 use halprof_measure::float::float;
 use rustc_hash::FxHashMap;

@@ -1,9 +1,10 @@
 //! The samples of one recording by address.
 
-use super::aggregator::{CodeLocation, Totals};
+use super::aggregator::CodeLocation;
 use super::filter::Filter;
 use super::key::Key;
 use super::source_totals::SourceTotals;
+use super::totals::Totals;
 use super::{Aggregate, aggregate_file};
 use crate::file::{Module, Recording};
 use crate::symbols::{SymbolPath, Symbols};

@@ -2,8 +2,10 @@
 
 pub mod binned;
 
-use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey, Totals};
+use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey};
+
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
+use crate::aggregate::totals::Totals;
 use crate::file::{Module, Recording, Slices, StackId, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::Frame;

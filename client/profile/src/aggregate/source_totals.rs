@@ -1,6 +1,6 @@
 //! The samples of each source, in one recording or several.
 
-use crate::aggregate::aggregator::Totals;
+use crate::aggregate::totals::Totals;
 use crate::file::{Period, Recording, Slices};
 use halprof_measure::float::float;
 use std::collections::BTreeMap;

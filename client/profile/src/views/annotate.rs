@@ -3,12 +3,14 @@
 use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::by_address::ByAddress;
 use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::share::Share;
+use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::source_totals::merge;
+use crate::aggregate::totals::Totals;
 use crate::file::{Module, Recording};
 use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
 use crate::views::branches::code::CodeRuns;
-use crate::views::report::share::Share;
-use crate::views::report::{SourceTotals, Totals, no_recording};
+use crate::views::report::no_recording;
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
 use iced_x86::{

@@ -1,6 +1,6 @@
 //! One instruction of a function, with what samples and branch records show of it.
 
-use crate::views::report::Totals;
+use crate::aggregate::totals::Totals;
 use std::sync::Arc;
 
 /// One instruction.

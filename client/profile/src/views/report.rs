@@ -8,7 +8,6 @@
 mod call_tree;
 mod combined;
 pub mod events;
-pub mod share;
 pub mod skid;
 
 use crate::aggregate::aggregator::{
@@ -18,6 +17,7 @@ use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, Value, fields, has_totals};
 use crate::aggregate::locations::Resolved;
+use crate::aggregate::share::Share;
 use crate::aggregate::{Aggregate, aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
@@ -27,14 +27,13 @@ use halprof_measure::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
-use share::Share;
 use shared_types::Sample;
 use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::aggregate::aggregator::Totals;
-pub use crate::aggregate::source_totals::SourceTotals;
+use crate::aggregate::source_totals::SourceTotals;
+use crate::aggregate::totals::Totals;
 pub use call_tree::{Call, CallTree};
 pub(crate) use combined::no_recording;
 

@@ -11,10 +11,10 @@ use crate::select::branches::dropped;
 use crate::select::filters;
 use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
+use halprof_profile::aggregate::share::Share;
+use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::annotate::{Annotated, Instruction, Jump, Target};
-use halprof_profile::views::report::Totals;
-use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -433,10 +433,10 @@ mod tests {
     use super::*;
     use crate::output::style::plain;
     use crate::screen::{WIDTHS, assert_screen};
+    use halprof_profile::aggregate::source_totals::SourceTotals;
     use halprof_profile::file::{Metadata, Recording};
     use halprof_profile::symbols::Code;
     use halprof_profile::views::annotate::{CodeRunSummary, Flow};
-    use halprof_profile::views::report::SourceTotals;
 
     /// A loop of four instructions, one of them hot and one cold.
     fn example(names: &[&str]) -> Annotated {

@@ -3,7 +3,7 @@
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
 use halprof_profile::aggregate::key::{Key, has_totals};
-use halprof_profile::views::report::share::Share;
+use halprof_profile::aggregate::share::Share;
 use halprof_profile::views::report::{GroupTotals, SourceSection, Table};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use crate::output::changes;
 use crate::output::number::thousands;
 use crate::select::sampling_rate::SamplingRate;
-use halprof_profile::views::report::Totals;
-use halprof_profile::views::report::share::Share;
+use halprof_profile::aggregate::share::Share;
+use halprof_profile::aggregate::totals::Totals;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::counts::Changes;

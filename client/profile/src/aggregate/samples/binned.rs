@@ -1,6 +1,6 @@
 //! Sums over time in bounded memory: bins widen as more is added.
 
-use crate::views::report::Totals;
+use crate::aggregate::totals::Totals;
 use std::collections::HashMap;
 use std::hash::Hash;
 

@@ -5,9 +5,9 @@
 use super::units::{fraction, share};
 use super::{Drawing, RIGHT, WIDTH, escaped, standalone};
 use crate::aggregate::source_totals::SourceTotals;
+use crate::aggregate::totals::Totals;
 use crate::export::selection::Export;
 use crate::number::thousands;
-use crate::views::report::Totals;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;

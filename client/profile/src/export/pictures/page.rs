@@ -4,9 +4,9 @@
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
 use crate::aggregate::source_totals::SourceTotals;
+use crate::aggregate::totals::Totals;
 use crate::export::selection::{Export, stacks};
 use crate::number::thousands;
-use crate::views::report::Totals;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};

@@ -1,9 +1,10 @@
 //! The call tree of a source: who called whom, from each process's outermost functions down.
 
 use super::ReportBuilder;
-use super::share::Share;
-use crate::aggregate::aggregator::{GroupBy, GroupKey, Totals};
+use crate::aggregate::aggregator::{GroupBy, GroupKey};
 use crate::aggregate::key::{Fields, Key, Value};
+use crate::aggregate::share::Share;
+use crate::aggregate::totals::Totals;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;

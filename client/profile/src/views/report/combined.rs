@@ -1,9 +1,10 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Totals, Value, differ};
+use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Value, differ};
 use crate::aggregate::aggregator::add_up;
 use crate::aggregate::source_totals::merge;
+use crate::aggregate::totals::Totals;
 use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};

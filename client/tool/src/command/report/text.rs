@@ -80,9 +80,11 @@ pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
     use halprof_profile::aggregate::key::Value;
+    use halprof_profile::aggregate::source_totals::SourceTotals;
+    use halprof_profile::aggregate::totals::Totals;
     use halprof_profile::file::{Ending, Metadata, Module, Recording, Statistics};
     use halprof_profile::symbols::{Kind, Opened};
-    use halprof_profile::views::report::{GroupTotals, SourceSection, SourceTotals, Table, Totals};
+    use halprof_profile::views::report::{GroupTotals, SourceSection, Table};
     use std::collections::BTreeMap;
 
     /// A C++ program with very long names.

@@ -23,8 +23,8 @@
 
 use halprof_measure::float::float;
 use halprof_measure::statistics::student_t;
-use halprof_profile::views::report::Totals;
-use halprof_profile::views::report::share::Share;
+use halprof_profile::aggregate::share::Share;
+use halprof_profile::aggregate::totals::Totals;
 use shared_types::Sample;
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@
 //! proportion, Statistical Science 16, 2001). It assumes independent samples: code that runs in
 //! step with the period is sampled more or less often than it runs, and no bound shows that.
 
-use super::Totals;
+use crate::aggregate::totals::Totals;
 use halprof_measure::float::float;
 use halprof_measure::statistics::proportion::wilson_interval;
 use schemars::JsonSchema;
