@@ -13,6 +13,7 @@ pub(crate) mod filtered;
 pub mod in_step;
 pub mod key;
 pub(crate) mod locations;
+pub mod marks;
 pub(crate) mod samples;
 pub mod share;
 pub mod source_totals;

@@ -3,7 +3,6 @@
 pub mod annotate;
 pub mod branches;
 mod instruction;
-pub mod marks;
 pub mod off_cpu;
 pub mod report;
 pub mod script;

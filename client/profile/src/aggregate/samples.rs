@@ -4,12 +4,12 @@ pub mod binned;
 
 use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey};
 
+use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
 use crate::file::{Module, Recording, Slices, StackId, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::Frame;
-use crate::views::marks::{MarkFilter, Marks};
 use binned::{Binned, Limit};
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};

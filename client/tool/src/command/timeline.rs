@@ -18,11 +18,11 @@ use crate::target::seal_key;
 use halprof_measure::did_you_mean;
 use halprof_measure::float::float;
 use halprof_profile::aggregate::filter;
+use halprof_profile::aggregate::marks::{
+    Interval, MarkFilter, MarkRow, Marks, SpanStats, Strip, Summary,
+};
 use halprof_profile::file::{
     Background, Block, Metadata, Process, Reader, Recording, Sink, Statistics, Writer,
-};
-use halprof_profile::views::marks::{
-    Interval, MarkFilter, MarkRow, Marks, SpanStats, Strip, Summary,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

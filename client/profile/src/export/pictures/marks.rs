@@ -2,9 +2,9 @@
 
 use super::units::{duration, fitting};
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
+use crate::aggregate::marks::{Marks, Summary};
 use crate::export::selection::Export;
 use crate::number::thousands;
-use crate::views::marks::{Marks, Summary};
 use std::fmt::Write;
 
 /// The margin at the left for the channels' names.

@@ -4,7 +4,7 @@ use super::{Between, TimelineResult};
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, cut, records, table};
-use halprof_profile::views::marks::{Interval, MarkRow, SpanStats, Strip, Summary};
+use halprof_profile::aggregate::marks::{Interval, MarkRow, SpanStats, Strip, Summary};
 
 /// The largest width of a channel's name beside its ticks.
 pub(super) const NAME: usize = 24;
