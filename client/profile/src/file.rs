@@ -49,6 +49,7 @@ use std::path::PathBuf;
 
 mod background;
 mod branches;
+pub(crate) mod combined;
 mod counts;
 pub(crate) mod etl;
 pub mod inventory;
@@ -358,6 +359,15 @@ pub struct Stamp {
     pub time: u32,
     /// SizeOfImage of its header.
     pub size: u32,
+}
+
+/// The build of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Build {
+    /// What identifies its symbols; `None` if its linker recorded nothing.
+    pub identity: Option<Identity>,
+    /// What identifies a PE file itself.
+    pub stamp: Option<Stamp>,
 }
 
 impl Module {

@@ -27,7 +27,7 @@ use crate::file::{Module, ProcessIds, Recording};
 pub use code_path::PathBranch;
 pub use executable::Executable;
 pub use functions::Function;
-pub use image::{Build, build_of, build_where_loaded, identity_of};
+pub use image::{build_of, build_where_loaded, identity_of};
 use lookup::Lookup;
 use rustc_hash::FxHashMap;
 pub use search::SymbolPath;

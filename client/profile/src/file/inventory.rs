@@ -7,8 +7,7 @@
 
 mod completion;
 
-use crate::file::{Module, Process};
-use crate::symbols::Build;
+use crate::file::{Build, Module, Process};
 use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -3,7 +3,7 @@
 use super::demangle;
 use super::functions::{Function, Functions};
 use super::trust::local;
-use crate::file::{Identity, Stamp};
+use crate::file::{Build, Identity, Stamp};
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
 use object::{
@@ -104,15 +104,6 @@ pub(super) fn within<'a>(
         bytes.get(start..end)
     });
     code_bytes.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
-}
-
-/// The build of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Build {
-    /// What identifies its symbols; `None` if its linker recorded nothing.
-    pub identity: Option<Identity>,
-    /// What identifies a PE file itself.
-    pub stamp: Option<Stamp>,
 }
 
 /// Which build a file is.

@@ -7,10 +7,10 @@ use crate::aggregate::share::Share;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::source_totals::merge;
 use crate::aggregate::totals::Totals;
+use crate::file::combined::no_recording;
 use crate::file::{Module, Recording};
 use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
 use crate::views::branches::code::CodeRuns;
-use crate::views::report::no_recording;
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
 use iced_x86::{

@@ -35,7 +35,6 @@ use std::sync::Arc;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 pub use call_tree::{Call, CallTree};
-pub(crate) use combined::no_recording;
 
 /// A query on a recording.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@ use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Setup, Transport};
 use halprof_profile::aggregate::in_step::InStep;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
-use halprof_profile::file::{Background, Block, RecordedEvent, Sink, Slices, Statistics};
+use halprof_profile::file::{Background, Block, Build, RecordedEvent, Sink, Slices, Statistics};
 use halprof_profile::symbols;
 use indicatif::ProgressBar;
 use shared_types::request::counts::{self, Count};
@@ -289,7 +289,7 @@ fn renumber(samples: &mut [Sample], owners: &[usize]) {
 
 /// The build of a module. Nothing is known if the file is gone, is on another machine, or is no
 /// executable.
-fn build(path: &str) -> symbols::Build {
+fn build(path: &str) -> Build {
     symbols::build_where_loaded(path).unwrap_or_default()
 }
 
