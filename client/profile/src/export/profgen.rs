@@ -3,11 +3,11 @@
 mod perf_script;
 mod unsymbolized;
 
+use crate::aggregate::branches::{RecordCounts, Step, walk, without_branches, without_code};
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::aggregate::filtered::BoundFilter;
 use crate::file::{Reader, Recording};
 use crate::symbols::{SymbolPath, Symbols};
-use crate::views::branches::{RecordCounts, Step, walk, without_branches, without_code};
 use halprof_measure::{Error, Result};
 use shared_types::Sample;
 use std::collections::BTreeSet;

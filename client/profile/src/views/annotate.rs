@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::views::branches::RecordCounts;
+pub use crate::aggregate::branches::RecordCounts;
 pub use crate::views::branches::code::CodeRunSummary;
 pub use crate::views::instruction::{Flow, Instruction, Jump};
 

@@ -1,154 +1,494 @@
-//! What branch records show: which edges and paths a program takes, and how often it executes the
-//! code between branches.
-//!
-//! A record names no process and no thread: the older records of a sample may come from the thread
-//! that ran before. So records are accepted, newest first, as long as they can be one thread's.
-//! From the target of a record, code runs straight on to the branch of the next newer record: in
-//! one module, and not backwards. A record for which that does not hold, and all older ones, belong
-//! to another thread. This test needs branches of all kinds. If some kinds were left out, only
-//! records with an address outside all modules of the sampled process are known to be foreign.
+//! Tables of edges and paths: how often each was taken, and how often it was mispredicted.
 
 pub(crate) mod code;
 
+use crate::aggregate::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::aggregate::filter::Filter;
-use crate::aggregate::filtered::{BoundFilter, TimeRange};
+use crate::aggregate::filtered::BoundFilter;
+use crate::aggregate::key::{Key, Value};
+use crate::aggregate::share::Share;
+use crate::file::combined::no_recording;
 use crate::file::{Reader, Recording};
-use crate::symbols::Symbols;
-use halprof_measure::{Error, Result};
+use crate::symbols::{Opened, SymbolPath, Symbols};
+use halprof_measure::Result;
+use halprof_measure::float::float;
+use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
-use serde::Serialize;
-use shared_types::{Branch, Mode, Sample};
+use serde::{Serialize, Serializer};
+use shared_types::{Branch, BranchKind, MAX_BRANCHES, Mode, Sample};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-/// How many records of the counted samples were kept and dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct RecordCounts {
-    /// Samples with records.
-    pub samples: u64,
-    /// All records of these samples.
-    pub records: u64,
-    /// Records with a side that the recorder was not allowed to see.
-    pub hidden: u64,
-    /// Dropped: an address is in no module of the sampled process.
-    pub unresolved: u64,
-    /// Dropped: no straight code leads from there to the next newer record, or to one that was
-    /// dropped for this reason.
-    pub foreign: u64,
+/// The largest number of different edges, and of different paths. Any new one beyond that is
+/// counted, but not shown.
+const EDGES_MAX: usize = 1 << 20;
+const PATHS_MAX: usize = 1 << 18;
+/// Shown for a side in the kernel that the recorder was not allowed to see.
+const HIDDEN: &str = "hidden";
+/// The default number of branches in a path.
+pub const PATH_LENGTH: usize = 4;
+
+/// What the rows of a table stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouping {
+    /// How many branches a row stands for: 1 for single edges, up to [`MAX_BRANCHES`] for paths.
+    pub length: usize,
+    /// The key by which the sides of an edge are distinguished: [`Key::Address`], [`Key::Line`],
+    /// [`Key::Symbol`] or [`Key::Module`].
+    pub sides: Key,
 }
 
-impl RecordCounts {
-    pub(crate) const fn add(&mut self, other: Self) {
-        self.samples += other.samples;
-        self.records += other.records;
-        self.hidden += other.hidden;
-        self.unresolved += other.unresolved;
-        self.foreign += other.foreign;
+impl Grouping {
+    /// The keys of the two kinds of tables.
+    pub const NAMES: [&'static str; 2] = ["edge", "path"];
+    /// The keys that may follow them.
+    pub const SIDES: [Key; 4] = [Key::Address, Key::Line, Key::Symbol, Key::Module];
+
+    /// Whether a key is that of a table of branches.
+    pub fn is_key(key: &str) -> bool {
+        let name = key.split_once(':').map_or(key, |(name, _)| name);
+        Self::NAMES.contains(&name)
     }
-}
 
-/// A record that is kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) branch: Branch,
-    /// The modules of its addresses, as indexes in the recording; `None` if it is hidden.
-    pub(crate) modules: Option<[usize; 2]>,
-    /// Whether it directly precedes the next newer step, with no record missing in between.
-    pub(crate) joined: bool,
-}
-
-impl Step {
-    pub(crate) const fn is(&self, flag: u8) -> bool {
-        self.branch.flags & flag != 0
-    }
-}
-
-/// The mode of an address: the upper half of the address space is the kernel's.
-pub(crate) const fn mode(address: u64) -> Mode {
-    if address >> 63 == 1 { Mode::Kernel } else { Mode::User }
-}
-
-/// Passes each counted sample to `visit` with its accepted records, newest first. `recording` is
-/// the result of reading the same file, and `symbols` are those of its modules.
-pub(crate) fn walk(
-    path: &Path,
-    filter: &Filter,
-    recording: &Recording,
-    symbols: &Symbols,
-    mut visit: impl FnMut(&Sample, &[Step]),
-) -> Result<RecordCounts> {
-    let bound = BoundFilter::new(filter, recording)?;
-    let time_range = TimeRange::read(path, filter)?;
-    let straight = recording.metadata.has_straight_code();
-    let mut counts = RecordCounts::default();
-    let mut steps = Vec::new();
-    Reader::open(path)?.branches(|sample, branches| {
-        if time_range.contains(sample.timestamp) && bound.passes_sample(sample) {
-            counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
-            visit(sample, &steps);
-        }
-    })?;
-    Ok(counts)
-}
-
-/// Fills `steps` with the accepted records.
-fn steps_of(
-    sample: &Sample,
-    branches: &[Branch],
-    symbols: &Symbols,
-    straight: bool,
-    steps: &mut Vec<Step>,
-) -> RecordCounts {
-    let mut counts =
-        RecordCounts { samples: 1, records: branches.len() as u64, ..RecordCounts::default() };
-    let module = |address| symbols.module(sample.process, address, mode(address));
-    steps.clear();
-    // The branch of the next newer record, if nothing is missing in between.
-    let mut newer: Option<(u64, usize)> = None;
-    for (index, &branch) in branches.iter().enumerate() {
-        if branch.flags & Branch::HIDDEN != 0 {
-            counts.hidden += 1;
-            newer = None;
-            steps.push(Step { branch, modules: None, joined: false });
-            continue;
-        }
-        let Some((from, to)) = module(branch.from).zip(module(branch.to)) else {
-            counts.unresolved += 1;
-            newer = None;
-            continue;
+    /// Parses keys that begin with `edge`, `path` or `path:LENGTH`; without a second key, sides are
+    /// distinguished by address.
+    pub fn parse(keys: &[&str]) -> Option<Self> {
+        let (name, sides) = match *keys {
+            [name] => (name, Key::Address),
+            [name, side] => (name, Key::of(side)?),
+            _ => return None,
         };
-        let leads = newer.is_none_or(|(end, within)| to == within && branch.to <= end);
-        if straight && !leads {
-            counts.foreign += (branches.len() - index) as u64;
-            break;
-        }
-        steps.push(Step { branch, modules: Some([from, to]), joined: newer.is_some() });
-        newer = Some((branch.from, from));
+        let length = match name.split_once(':') {
+            None if name == Self::NAMES[0] => 1,
+            None if name == Self::NAMES[1] => PATH_LENGTH,
+            Some((path, length)) if path == Self::NAMES[1] => length.parse().ok()?,
+            _ => return None,
+        };
+        let is_valid =
+            length == 1 && name == Self::NAMES[0] || (2..=MAX_BRANCHES).contains(&length);
+        (is_valid && Self::SIDES.contains(&sides)).then_some(Self { length, sides })
     }
-    counts
+
+    /// Whether rows are paths of several branches.
+    pub const fn is_of_paths(self) -> bool {
+        self.length > 1
+    }
+
+    /// Its keys.
+    pub const fn keys(self) -> [&'static str; 2] {
+        let [edge, path] = Self::NAMES;
+        [if self.is_of_paths() { path } else { edge }, self.sides.name()]
+    }
 }
 
-/// The hint of errors for recordings without branch records.
-pub const WITH_BRANCHES: &str =
-    "Record again with the branches before each sample, on a processor that records them.";
-
-/// The hint of errors for recordings that have only some kinds of branches.
-pub const WITH_ALL_BRANCHES: &str = "Record again with branches of every kind.";
-
-/// The error for a recording without branch records.
-pub(crate) fn without_branches(path: &Path) -> Error {
-    Error::unavailable(format!("{} has no branch records", path.display()), WITH_BRANCHES)
+/// A query on the branch records.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The tables.
+    pub tables: Vec<Grouping>,
+    /// Which samples count; an edge is in a module or function if one of its sides is.
+    pub filter: Filter,
+    /// The order of the rows.
+    pub order: Order,
+    /// How many rows each part of a table keeps; `None`: all.
+    pub rows: Option<usize>,
 }
 
-/// The error for a recording whose records do not show the code between them.
-pub(crate) fn without_code(recording: &Recording) -> Error {
-    let branches = recording.metadata.branches.as_ref();
-    let kinds = branches.map_or_else(String::new, |branches| branches.kinds.join(", "));
-    Error::unavailable(
-        format!(
-            "the recording has only some kinds of branches ({kinds}), so what ran between two records is unknown"
-        ),
-        WITH_ALL_BRANCHES,
-    )
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Most often taken first.
+    #[default]
+    Taken,
+    /// Most often mispredicted first.
+    Mispredicted,
+    /// By the names of their sides.
+    Name,
+}
+
+/// Branch records, summed up.
+#[derive(Clone, Debug)]
+pub struct Branches {
+    /// The recordings without their samples.
+    pub recording: Recording,
+    /// How many records were kept and dropped.
+    pub records: RecordCounts,
+    /// Records and paths that have no row, because there were too many different ones.
+    pub omitted: u64,
+    /// The tables that were asked for.
+    pub tables: Vec<Table>,
+    /// The modules whose symbols were needed.
+    pub symbols: Vec<Opened>,
+}
+
+/// Edges or paths.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct Table {
+    /// What its rows stand for.
+    #[serde(serialize_with = "by_keys")]
+    #[schemars(with = "[String; 2]")]
+    #[serde(rename = "by")]
+    pub grouping: Grouping,
+    /// One part for each source: records of different sources are not comparable.
+    #[serde(rename = "parts")]
+    pub sections: Vec<SourceSection>,
+}
+
+/// The edges or paths of the samples of one source.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct SourceSection {
+    /// The source.
+    pub source: Arc<str>,
+    /// How often the edges or paths of all rows were taken.
+    pub taken: u64,
+    /// One row for each.
+    pub rows: Vec<PathTotals>,
+    /// How many rows were omitted, and how often their edges or paths were taken.
+    #[serde(skip)]
+    pub more: (usize, u64),
+}
+
+/// A branch from one side to the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize)]
+pub struct Edge {
+    /// Where the branch is.
+    pub from: Value,
+    /// Where it leads.
+    pub to: Value,
+}
+
+/// One edge or path.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct PathTotals {
+    /// The edge, or the edges of the path in the order in which they were taken.
+    pub edges: Vec<Edge>,
+    /// How often it was taken.
+    pub taken: u64,
+    /// The share of `taken` of all rows.
+    pub share: f64,
+    /// Null if it is not known or not unique.
+    pub kind: Option<&'static str>,
+    /// How often it was mispredicted; for a path, any branch of it. Null if the processor does not
+    /// report it.
+    pub mispredicted: Option<u64>,
+    /// The share that was mispredicted. The records of one sample are not independent, so the
+    /// interval is that of the number of samples.
+    pub mispredicted_share: Option<Share>,
+    /// The mean number of cycles from the record before to the last of these; null if the processor
+    /// does not report it.
+    pub cycles: Option<f64>,
+}
+
+impl PathTotals {
+    fn new(edges: Vec<Edge>, totals: BranchTotals, all: u64) -> Self {
+        let reported = totals.predicted + totals.mispredicted;
+        let kind = BranchKind::from_wire(totals.kind.into());
+        Self {
+            edges,
+            taken: totals.taken,
+            share: float(totals.taken) / float(all.max(1)),
+            kind: kind.filter(|&kind| kind != BranchKind::Unknown).map(BranchKind::name),
+            mispredicted: (reported != 0).then_some(totals.mispredicted),
+            mispredicted_share: (reported != 0)
+                .then(|| Share::of_groups(totals.mispredicted, reported, totals.samples)),
+            cycles: (totals.timed != 0).then(|| float(totals.cycles) / float(totals.timed)),
+        }
+    }
+}
+
+/// How often an edge or a path was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct BranchTotals {
+    taken: u64,
+    /// In how many samples; a lower bound where several edges are merged into one.
+    samples: u64,
+    /// How often the processor predicted it; for a path, every branch of it.
+    predicted: u64,
+    /// How often it was mispredicted; for a path, any branch of it.
+    mispredicted: u64,
+    /// How often its number of cycles is known.
+    timed: u64,
+    /// The sum of these cycles, from the record before it to its last record.
+    cycles: u64,
+    /// The kind of the edge, if it is known and unique: a [`BranchKind`].
+    kind: u8,
+}
+
+impl BranchTotals {
+    fn of(steps: &[Step]) -> Self {
+        let any = |flag| steps.iter().any(|step| step.is(flag));
+        let all = |flag| steps.iter().all(|step| step.is(flag));
+        let timed = all(Branch::CYCLES);
+        let cycles = steps.iter().map(|step| u64::from(step.branch.cycles));
+        Self {
+            taken: 1,
+            samples: 0,
+            predicted: all(Branch::PREDICTED).into(),
+            mispredicted: any(Branch::MISPREDICTED).into(),
+            timed: timed.into(),
+            cycles: if timed { cycles.sum() } else { 0 },
+            kind: steps.first().map_or(0, |step| step.branch.kind),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        if self.taken != 0 && self.kind != other.kind {
+            self.kind = 0;
+        } else {
+            self.kind = other.kind;
+        }
+        self.taken += other.taken;
+        self.samples += other.samples;
+        self.predicted += other.predicted;
+        self.mispredicted += other.mispredicted;
+        self.timed += other.timed;
+        self.cycles = self.cycles.saturating_add(other.cycles);
+    }
+}
+
+impl Branches {
+    /// Reads and sums up the branch records of recordings.
+    ///
+    /// # Errors
+    /// A recording cannot be read, or has no branch records.
+    pub fn read<P: AsRef<Path>>(
+        paths: &[P],
+        query: &Query,
+        symbol_path: &SymbolPath,
+    ) -> Result<Self> {
+        let mut tables: Vec<Sections> = query.tables.iter().map(|_| Sections::new()).collect();
+        let (mut recordings, mut symbols) = (Vec::new(), Vec::new());
+        let (mut records, mut omitted) = (RecordCounts::default(), 0);
+        for path in paths {
+            let path = path.as_ref();
+            let recording = Reader::open(path)?.samples(|_| {})?;
+            if recording.branches == 0 {
+                return Err(without_branches(path));
+            }
+            let mut own = Symbols::open(&recording, symbol_path);
+            let mut counts = PathCounts::new(query);
+            let visit = |sample: &Sample, steps: &[Step]| counts.add(sample, steps);
+            records.add(walk(path, &query.filter, &recording, &own, visit)?);
+            omitted += counts.omitted;
+            let bound = BoundFilter::new(&query.filter, &recording)?;
+            for (sections, &grouping) in tables.iter_mut().zip(&query.tables) {
+                counts.sum_up(grouping, query, &bound, &mut own, sections);
+            }
+            for opened in own.opened() {
+                if !symbols.contains(&opened) {
+                    symbols.push(opened);
+                }
+            }
+            recordings.push(recording);
+        }
+        let tables = query.tables.iter().zip(tables);
+        Ok(Self {
+            recording: Recording::combined(recordings).ok_or_else(no_recording)?,
+            records,
+            omitted,
+            tables: tables.map(|(&grouping, sections)| table(grouping, sections, query)).collect(),
+            symbols,
+        })
+    }
+}
+
+/// The sums of one table, by source and by edges.
+type Sections = BTreeMap<Arc<str>, FxHashMap<Vec<Edge>, BranchTotals>>;
+
+/// An edge of a process, as in samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct EdgeKey {
+    source: u16,
+    /// 0 if both sides are in the kernel.
+    process: u32,
+    from: u64,
+    to: u64,
+    hidden: bool,
+}
+
+/// The sum of a path, and the last sample that had it.
+#[derive(Default)]
+struct PathCount {
+    totals: BranchTotals,
+    last: u64,
+}
+
+/// Paths by the numbers of their edges, newest first.
+type Paths = FxHashMap<Box<[u32]>, PathCount>;
+
+/// The sums of one recording's records, before names are looked up. Memory grows with the number of
+/// different edges and paths, and is bounded.
+struct PathCounts {
+    edges: Vec<EdgeKey>,
+    numbers: FxHashMap<EdgeKey, u32>,
+    /// By path length.
+    paths: Vec<(usize, Paths)>,
+    samples: u64,
+    omitted: u64,
+}
+
+impl PathCounts {
+    fn new(query: &Query) -> Self {
+        let mut lengths: Vec<usize> =
+            query.tables.iter().map(|grouping| grouping.length.clamp(1, MAX_BRANCHES)).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let paths = lengths.into_iter().map(|length| (length, FxHashMap::default()));
+        Self {
+            edges: Vec::new(),
+            numbers: FxHashMap::default(),
+            paths: paths.collect(),
+            samples: 0,
+            omitted: 0,
+        }
+    }
+
+    fn add(&mut self, sample: &Sample, steps: &[Step]) {
+        self.samples += 1;
+        let numbers: Vec<Option<u32>> =
+            steps.iter().map(|step| self.number(sample, step)).collect();
+        // Splits the records into runs without a gap.
+        let mut first = 0;
+        for end in 1..=steps.len() {
+            if steps.get(end).is_some_and(|step| step.joined) {
+                continue;
+            }
+            let run = first..end;
+            first = end;
+            let known: Option<Vec<u32>> =
+                numbers.get(run.clone()).and_then(|run| run.iter().copied().collect());
+            match (known, steps.get(run.clone())) {
+                (Some(known), Some(steps)) => self.add_run(&known, steps),
+                _ => self.omitted += run.len() as u64,
+            }
+        }
+    }
+
+    fn add_run(&mut self, numbers: &[u32], steps: &[Step]) {
+        for (length, paths) in &mut self.paths {
+            for (path, steps) in numbers.windows(*length).zip(steps.windows(*length)) {
+                let is_full = paths.len() >= if *length == 1 { EDGES_MAX } else { PATHS_MAX };
+                if is_full && !paths.contains_key(path) {
+                    self.omitted += 1;
+                    continue;
+                }
+                let met = match paths.get_mut(path) {
+                    Some(met) => met,
+                    None => paths.entry(path.into()).or_default(),
+                };
+                met.totals.add(BranchTotals {
+                    samples: (met.last != self.samples).into(),
+                    ..BranchTotals::of(steps)
+                });
+                met.last = self.samples;
+            }
+        }
+    }
+
+    /// The number of a record's edge; `None` if there are too many.
+    fn number(&mut self, sample: &Sample, step: &Step) -> Option<u32> {
+        let Branch { from, to, .. } = step.branch;
+        let kernel = mode(from & to) == Mode::Kernel;
+        let raw = EdgeKey {
+            source: sample.source,
+            process: if kernel { 0 } else { sample.process },
+            from,
+            to,
+            hidden: step.modules.is_none(),
+        };
+        if let Some(&number) = self.numbers.get(&raw) {
+            return Some(number);
+        }
+        let number = self.edges.len();
+        (number < EDGES_MAX).then(|| {
+            self.edges.push(raw);
+            self.numbers.insert(raw, number as u32);
+            number as u32
+        })
+    }
+
+    /// Adds the counts of one table to its parts, with names.
+    fn sum_up(
+        &self,
+        grouping: Grouping,
+        query: &Query,
+        bound: &BoundFilter,
+        symbols: &mut Symbols,
+        sections: &mut Sections,
+    ) {
+        let length = grouping.length.clamp(1, MAX_BRANCHES);
+        let paths = self.paths.iter().find(|(own, _)| *own == length);
+        let mut own: FxHashMap<(u16, Vec<Edge>), BranchTotals> = FxHashMap::default();
+        for (numbers, met) in paths.into_iter().flat_map(|(_, paths)| paths) {
+            let raw = numbers.iter().rev();
+            let raw: Vec<EdgeKey> =
+                raw.filter_map(|&n| self.edges.get(n as usize).copied()).collect();
+            let mut passes = false;
+            let edges = raw.iter().map(|raw| {
+                let (edge, own) = raw.named(grouping.sides, &query.filter, symbols);
+                passes |= own;
+                edge
+            });
+            let edges: Vec<Edge> = edges.collect();
+            let Some(source) = raw.first().map(|raw| raw.source).filter(|_| passes) else {
+                continue;
+            };
+            let sum = own.entry((source, edges)).or_default();
+            // A sample may have several of the edges that are merged here.
+            let samples = sum.samples.max(met.totals.samples);
+            sum.add(met.totals);
+            sum.samples = samples;
+        }
+        for ((source, edges), sum) in own {
+            let part = sections.entry(bound.source(source)).or_default();
+            part.entry(edges).or_default().add(sum);
+        }
+    }
+}
+
+impl EdgeKey {
+    /// The names of its sides, and whether the filter accepts it.
+    fn named(self, sides: Key, filter: &Filter, symbols: &mut Symbols) -> (Edge, bool) {
+        if self.hidden {
+            let hidden = || Value::Module(HIDDEN.into());
+            return (Edge { from: hidden(), to: hidden() }, !filter.needs_code());
+        }
+        let frames = [self.from, self.to].map(|address| {
+            let frame = symbols.frame(self.process, address, mode(address));
+            (address, frame)
+        });
+        let passes = frames.iter().any(|(_, frame)| filter.passes_frame(frame));
+        let [from, to] = frames.map(|(address, frame)| Value::of_code(sides, address, &frame));
+        (Edge { from, to }, passes)
+    }
+}
+
+fn by_keys<S: Serializer>(
+    grouping: &Grouping,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    grouping.keys().serialize(serializer)
+}
+
+fn table(grouping: Grouping, sections: Sections, query: &Query) -> Table {
+    let section = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, BranchTotals>)| {
+        let taken = sums.values().map(|totals| totals.taken).sum();
+        let rows = sums.into_iter().map(|(edges, totals)| PathTotals::new(edges, totals, taken));
+        let mut rows: Vec<PathTotals> = rows.collect();
+        rows.sort_by(|a, b| a.edges.cmp(&b.edges));
+        match query.order {
+            Order::Taken => rows.sort_by_key(|row| Reverse(row.taken)),
+            Order::Mispredicted => rows.sort_by_key(|row| Reverse((row.mispredicted, row.taken))),
+            Order::Name => {}
+        }
+        let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
+        let omitted = rows.split_off(keep);
+        let omitted_taken = omitted.iter().map(|row| row.taken).sum();
+        SourceSection { source, taken, rows, more: (omitted.len(), omitted_taken) }
+    };
+    Table { grouping, sections: sections.into_iter().map(section).collect() }
 }
 
 #[cfg(test)]

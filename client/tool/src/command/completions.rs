@@ -14,8 +14,8 @@ use clap::Command;
 use clap::builder::PossibleValuesParser;
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
-use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::key::Key;
+use halprof_profile::views::branches::Grouping;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -17,7 +17,6 @@ use crate::results::tables::{self, SourceSummary};
 use crate::select::branches::requested as requested_branches;
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
-use halprof_profile::aggregate::source_totals::SourceTotals;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::file::{Metadata, StackCounts};
 use halprof_profile::views::report::events::EventSummary;

@@ -5,8 +5,8 @@ use halprof_measure::Error as Measure;
 use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
 use halprof_measure::tracing::plan::IN_PASSES;
 use halprof_measure::{Failure, Refusal};
+use halprof_profile::aggregate::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
-use halprof_profile::views::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::InstallError;
 use std::io;
 

@@ -8,9 +8,11 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::errata;
 use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
+use halprof_profile::aggregate::source_totals::SourceTotals;
+use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::file::Metadata;
 use halprof_profile::views::report::skid::Skid;
-use halprof_profile::views::report::{Call, Report, SourceTotals, Totals};
+use halprof_profile::views::report::{Call, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
-use halprof_profile::aggregate::branches::Grouping;
-use halprof_profile::views::branches::RecordCounts;
+use halprof_profile::aggregate::branches::RecordCounts;
+use halprof_profile::views::branches::Grouping;
 use shared_types::MAX_BRANCHES;
 
 /// The requested tables of branches; `None` if the keys are for samples.

@@ -7,8 +7,8 @@
 //! gap between them are written on separate lines.
 
 use super::{Outcome, Records};
+use crate::aggregate::branches::Step;
 use crate::file::Module;
-use crate::views::branches::Step;
 use halprof_measure::Result;
 use shared_types::Branch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

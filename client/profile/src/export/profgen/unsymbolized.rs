@@ -5,7 +5,7 @@
 //! [`EXTERNAL`].
 
 use super::{Outcome, Records};
-use crate::views::branches::Step;
+use crate::aggregate::branches::Step;
 use halprof_measure::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

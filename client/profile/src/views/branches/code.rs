@@ -3,7 +3,7 @@
 //! Between the target of a record and the branch of the next newer one, every instruction was
 //! executed once. The addresses of samples, which skid, are not needed for that.
 
-use super::{RecordCounts, walk};
+use crate::aggregate::branches::{RecordCounts, walk};
 use crate::aggregate::filter::Filter;
 use crate::file::{Module, Recording};
 use crate::symbols::Symbols;

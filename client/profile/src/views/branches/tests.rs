@@ -2,12 +2,13 @@
 
 use super::code::CodeRuns;
 use super::*;
-use crate::aggregate::branches::{Branches, Edge, Grouping, Order, Query};
+use crate::aggregate::branches::WITH_BRANCHES;
 use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Branches as How, Metadata, Module, Source, Statistics, Writer};
 use crate::symbols::SymbolPath;
 use crate::views::instruction::{Flow, Instruction, Jump};
+use halprof_measure::Error;
 use shared_types::BranchKind;
 use std::collections::BTreeSet;
 use std::ops::Range;

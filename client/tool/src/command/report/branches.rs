@@ -10,11 +10,11 @@ use crate::results::head::{Header, head};
 use crate::results::rows::absent_fields;
 use crate::select::branches::dropped;
 use crate::select::filters;
-use halprof_profile::aggregate::branches::{
+use halprof_profile::aggregate::branches::RecordCounts;
+use halprof_profile::aggregate::key::Value;
+use halprof_profile::views::branches::{
     Branches, Edge, Grouping, Order, PATH_LENGTH, PathTotals, Query, SourceSection, Table,
 };
-use halprof_profile::aggregate::key::Value;
-use halprof_profile::views::branches::RecordCounts;
 use schemars::JsonSchema;
 use serde::Serialize;
 
