@@ -4,13 +4,15 @@
 mod constraints;
 mod encoding;
 
-use crate::Source;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
 use crate::events::{self, Alias, Event, Microarchitecture};
 use crate::selection::{
     EventRef, EventSpec, Item, PROFILE, after_profile, bad_list, filter_suffix, parse_number,
     raw_select,
 };
-use crate::{Connection, Error, Result, Transport};
+use crate::source::Source;
+use crate::transport::Transport;
 pub use encoding::{Encoding, NotEncoded, format_counters};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
@@ -580,14 +582,14 @@ impl Catalog {
     fn did_you_mean(&self, name: &str) -> Option<String> {
         let sources = self.sources.iter().map(|source| source.name);
         let aliases = self.aliases().map(|alias| alias.name);
-        crate::did_you_mean(name, sources.chain(aliases).chain(self.events()))
+        crate::suggest::did_you_mean(name, sources.chain(aliases).chain(self.events()))
     }
 }
 
 /// The error for an event that no measured processor counts.
 fn not_counted(name: &str, why: NotEncoded, hint: &str) -> Error {
     match why {
-        NotEncoded::NeedsMsr(_) => Error::NeedsMsr { name: name.to_owned(), why },
+        NotEncoded::NeedsMsr(_) => Error::NeedsMsr { name: name.to_owned(), why: why.to_string() },
         NotEncoded::Other(why) => {
             Error::unavailable(format!("{name} cannot be counted on this machine: {why}"), hint)
         }

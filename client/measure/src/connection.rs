@@ -2,7 +2,9 @@
 //! directions.
 
 use crate::error::Refusal;
-use crate::{Error, Result, Source, Transport};
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::transport::Transport;
 use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register, Registers};
 use shared_types::request::rdpmc::{self, Rdpmc};

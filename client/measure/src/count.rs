@@ -21,10 +21,13 @@
 //! run, which is why it is given the machine.
 
 use crate::catalog::{Catalog, types_of};
+use crate::connection::{Connection, Setup};
+use crate::error::{Error, Result};
 use crate::estimate::Estimate;
 use crate::selection::{self, EventSpec};
 use crate::session::Held;
-use crate::{Connection, Error, Result, Session, Setup, Transport};
+use crate::session::Session;
+use crate::transport::Transport;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;

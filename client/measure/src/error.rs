@@ -1,6 +1,5 @@
 //! The library's errors: what was refused or failed, and why.
 
-use crate::catalog::NotEncoded;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::samples::Statistics;
@@ -157,7 +156,7 @@ pub enum Error {
         /// The event, as it was named.
         name: String,
         /// Which MSR.
-        why: NotEncoded,
+        why: String,
     },
     /// The modelled machine did something that would have stopped real silicon.
     #[error("internal error: {0}")]

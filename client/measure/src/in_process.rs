@@ -1,7 +1,10 @@
 //! A machine modelled in this process: the driver's own service on software processors.
 
+#[cfg(test)]
+use crate::connection::Connection;
+use crate::error::{Error, Result};
 use crate::processes::{ProcessChange, ProcessEvent};
-use crate::{Error, Result, Transport};
+use crate::transport::Transport;
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpu::cpuid::Leaves;
@@ -140,9 +143,9 @@ fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
 
 /// A connection with a machine of this name.
 #[cfg(test)]
-pub(crate) fn modelled(machine: &str) -> crate::Connection<InProcess> {
+pub(crate) fn modelled(machine: &str) -> Connection<InProcess> {
     let spec = spec(machine).expect("a machine");
-    crate::Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
+    Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
 }
 
 /// A faulty file, an unknown name and invalid options are three different errors.

@@ -1,6 +1,8 @@
 //! Where a program measures: on a model, or on Windows with the driver.
 
-use crate::{Error, InProcess, ModelledMachine, Result, Transport};
+use crate::error::{Error, Result};
+use crate::in_process::{InProcess, ModelledMachine};
+use crate::transport::Transport;
 use shared_types::request::RequestCode;
 
 /// Modelled time between two checks for the end of a workload, in nanoseconds.
@@ -16,7 +18,7 @@ pub enum Machine {
     InProcess(Box<InProcess>),
     /// The installed driver.
     #[cfg(windows)]
-    Driver(crate::Driver),
+    Driver(crate::windows::Driver),
 }
 
 impl Machine {
@@ -28,7 +30,7 @@ impl Machine {
             #[cfg(not(windows))]
             None => Self::model(DEFAULT),
             #[cfg(windows)]
-            None => match crate::Driver::open()? {
+            None => match crate::windows::Driver::open()? {
                 Some(driver) => Ok(Self::Driver(driver)),
                 None => Err(Error::NoDriver {
                     message: "the driver is not installed".to_owned(),
@@ -39,7 +41,7 @@ impl Machine {
     }
 
     fn model(name: &str) -> Result<Self> {
-        let spec = crate::spec(name)?;
+        let spec = crate::in_process::spec(name)?;
         Ok(Self::InProcess(Box::new(InProcess::new(&spec.leaves))))
     }
 

@@ -1,9 +1,11 @@
 //! Splits sources that do not fit together into sets that do. Each set gets a pass, instead of
 //! turns on the counters: the workload is run again for each pass, and every count is exact.
 
+use crate::connection::{Connection, Fit, Setup};
 use crate::error::Refusal;
+use crate::error::{Error, Result};
 use crate::selection::EventSpec;
-use crate::{Connection, Error, Fit, Result, Setup, Transport};
+use crate::transport::Transport;
 use shared_types::ErrorCode;
 use shared_types::request::source::Placement;
 
@@ -141,8 +143,9 @@ fn whole_units(left: &[usize], events: &[EventSpec], room: usize) -> Vec<usize> 
 mod tests {
     use super::*;
     use crate::catalog::types_of;
+    use crate::in_process::InProcess;
     use crate::in_process::modelled;
-    use crate::{InProcess, Source};
+    use crate::source::Source;
     use shared_types::request::session::Spec;
 
     fn events(specs: impl Iterator<Item = Spec>) -> Vec<EventSpec> {

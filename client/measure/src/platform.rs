@@ -1,7 +1,7 @@
 //! The operating system as a thread that counts itself needs it: Windows implements this, and so do
 //! test doubles.
 
-use crate::Error;
+use crate::error::Error;
 use std::fmt::Debug;
 
 /// What an operating system reveals to a thread about itself: Windows, or a test double.

@@ -1,6 +1,6 @@
 //! Processes and images that come and go while something else is measured.
 
-use crate::Result;
+use crate::error::Result;
 
 /// Something that happened to a process or to an image.
 #[derive(Clone, Debug, PartialEq, Eq)]

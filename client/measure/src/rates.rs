@@ -37,7 +37,7 @@ pub struct Rate {
 }
 
 /// Follows a session from snapshot to snapshot: see
-/// [`Session::snapshot`](crate::Session::snapshot).
+/// [`Session::snapshot`](crate::session::Session::snapshot).
 #[derive(Clone, Debug)]
 pub struct Rates {
     frequency: u64,

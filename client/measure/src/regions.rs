@@ -51,9 +51,13 @@ pub use report::{Discarded, RegionRow, Report};
 pub use sweep::{Pass, Sweep, sweep};
 pub use thread_counts::{CounterValues, ThreadCounts};
 
+use crate::connection::Connection;
+use crate::count::Sources;
+use crate::error::{Error, Result};
 use crate::platform::Platform;
 use crate::session::Held;
-use crate::{Connection, Error, Result, Session, Sources, Transport};
+use crate::session::Session;
+use crate::transport::Transport;
 use counters::{Counters, Processors, Reading};
 use method::Offer;
 use std::cell::{Cell, RefCell};

@@ -6,7 +6,7 @@
 
 mod perf;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use shared_types::ProfileSource;
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
 use std::collections::BTreeSet;

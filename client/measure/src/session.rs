@@ -1,7 +1,9 @@
 //! A session: configured, started, read, stopped, and closed in any case.
 
+use crate::connection::Connection;
 use crate::connection::{REPLY_BYTES, Setup, elements, flag_if, malformed};
-use crate::{Connection, Error, Result, Transport};
+use crate::error::{Error, Result};
+use crate::transport::Transport;
 use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::RequestCode;
@@ -127,7 +129,8 @@ impl<'a, T: Transport> Session<'a, T> {
             | flag_if(setup.events, session::EVENTS);
         let request = setup.request(self.number, flags);
         #[cfg(windows)]
-        let _privilege = (sample && sees_kernel(setup)).then(crate::DebugPrivilege::enable);
+        let _privilege =
+            (sample && sees_kernel(setup)).then(crate::windows::DebugPrivilege::enable);
         let mut retries = 1..TRIES;
         let effective = loop {
             match self.request_configure(&request) {

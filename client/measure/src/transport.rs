@@ -2,7 +2,7 @@
 //!
 //! A transport carries bytes and does not interpret them.
 
-use crate::Result;
+use crate::error::Result;
 use shared_types::request::RequestCode;
 
 /// Carries the bytes of one DeviceIoControl.

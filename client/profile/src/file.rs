@@ -41,7 +41,7 @@
 use crate::number::thousands;
 use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
-use halprof_measure::tracing::counts::TraceCounts;
+use halprof_measure::tracing::analysis::counts::TraceCounts;
 use serde::{Deserialize, Serialize};
 use shared_types::{EventKind, Mode, Sample, SystemEvent};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 //! are newer than the tables.
 
 use super::{Event, OFFCORE_RSP_0};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;

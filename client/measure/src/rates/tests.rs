@@ -1,8 +1,9 @@
 //! Are rates the events per time that passed?
 
 use super::*;
+use crate::count::Sources;
+use crate::in_process::ModelledMachine;
 use crate::in_process::modelled;
-use crate::{ModelledMachine, Sources};
 use sim::load::workload;
 
 const FREQUENCY: u64 = 2_000_000_000;

@@ -1,8 +1,10 @@
 //! What a thread reads when it enters and leaves a region, and which passages are discarded.
 
 use super::lock;
+use crate::error::{Error, Result};
 use crate::platform::{Platform, Profile, refused};
-use crate::{Error, Result, Session, Transport};
+use crate::session::Session;
+use crate::transport::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::counts::Count;

@@ -1,11 +1,14 @@
 //! Where the counts of a thread come from, and how that is chosen.
 
 use super::counters::{Counters, Direct, Processors, Profiled};
+use crate::count::Sources;
+use crate::error::{Error, Result};
 use crate::platform::{Platform, refused};
 use crate::session::Held;
+use crate::session::Session;
+use crate::transport::Transport;
 #[cfg(windows)]
 use crate::windows::threads::Windows;
-use crate::{Error, Result, Session, Sources, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::threads::ThreadCounter;

@@ -1,7 +1,7 @@
 //! The report on all threads' counts: rows for a table, for CSV and for JSON.
 
 use super::{Discard, Distribution, Log, Method, Passages};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};

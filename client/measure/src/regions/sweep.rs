@@ -2,10 +2,13 @@
 
 use super::method;
 use super::{Method, RegionRow, Regions, Report};
+use crate::connection::{Connection, Setup};
+use crate::count::Sources;
+use crate::error::{Error, Result};
 use crate::float::float;
 use crate::passes::passes_beside;
 use crate::platform::Platform;
-use crate::{Connection, Error, Result, Setup, Sources, Transport};
+use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 use shared_types::request::source::Placement;
 use std::fmt::{Display, Formatter, Result as Formatted};

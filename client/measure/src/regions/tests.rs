@@ -4,7 +4,7 @@ mod fake_windows;
 
 use super::*;
 use crate::in_process::modelled;
-use crate::{InProcess, ModelledMachine};
+use crate::in_process::{InProcess, ModelledMachine};
 
 fn run(model: &mut InProcess, workload: &str) {
     model.begin(&sim::load::workload::parse(workload).expect("a workload"));

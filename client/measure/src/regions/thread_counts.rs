@@ -3,9 +3,13 @@
 use super::counters::{Counters, EVENTS_MAX, Reading};
 use super::method::{self, Method};
 use super::{CALIBRATIONS, Regions, lock};
+use crate::connection::Connection;
+use crate::count::Sources;
+use crate::error::{Error, Result};
+use crate::machine::Machine;
 use crate::platform::Platform;
 use crate::session::Held;
-use crate::{Connection, Error, Machine, Result, Sources, Transport};
+use crate::transport::Transport;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};

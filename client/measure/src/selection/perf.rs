@@ -3,7 +3,7 @@
 //! replace the event's own.
 
 use super::{EventRef, bad_list, parse_number};
-use crate::Result;
+use crate::error::Result;
 
 /// perf's names for a core's counters, each with the type of core as in leaf 0x1A.
 const UNITS: [(&str, Option<u8>); 3] =

@@ -1,8 +1,8 @@
 //! A test double of Windows: what it lists, and the state of its one session.
 
-use super::calls::{Calls, Class, Control, Lock};
-use super::layout::Properties;
-use super::sources::ProfileSource;
+use super::session::ProfileSource;
+use super::session::Properties;
+use super::session::{Calls, Class, Control, Lock};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

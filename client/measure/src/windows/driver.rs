@@ -1,6 +1,7 @@
 //! The installed driver.
 
-use crate::{Error, Result, Transport};
+use crate::error::{Error, Result};
+use crate::transport::Transport;
 use shared_types::NtStatus;
 use shared_types::device::{Guid, INTERFACE};
 use shared_types::request::RequestCode;

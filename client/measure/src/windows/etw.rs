@@ -3,7 +3,9 @@
 //! Nothing is decided here: [`Tracer`] does that.
 
 use super::privilege::{self, last_error};
-use crate::tracing::{Calls, Class, Control, Lock, Properties, Tracer, end_running};
+use crate::tracing::session::{
+    Calls, Class, Control, HEADER_BYTES, Lock, NAME_UNITS, Properties, Tracer, end_running,
+};
 use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
 use std::io;
@@ -56,11 +58,9 @@ const ADMINISTRATORS: &str = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 
 // What `tracing` lays out by itself is what evntrace.h lays out, as windows-sys has it.
 const _: () = {
-    assert!(size_of::<EVENT_TRACE_PROPERTIES>() == crate::tracing::HEADER_BYTES);
+    assert!(size_of::<EVENT_TRACE_PROPERTIES>() == HEADER_BYTES);
     assert!(align_of::<EVENT_TRACE_PROPERTIES>() == align_of::<Properties>());
-    assert!(
-        size_of::<Properties>() == crate::tracing::HEADER_BYTES + 4 * crate::tracing::NAME_UNITS
-    );
+    assert!(size_of::<Properties>() == HEADER_BYTES + 4 * NAME_UNITS);
     assert!(offset_of!(EVENT_TRACE_PROPERTIES, BufferSize) == offset_of!(Properties, buffer_kb));
     assert!(
         offset_of!(EVENT_TRACE_PROPERTIES, LogFileMode) == offset_of!(Properties, log_file_mode)

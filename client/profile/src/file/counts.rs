@@ -3,8 +3,8 @@
 //! A recording keeps the sums of each thread over all slices and processors. `CNTS` is what is known
 //! of the trace besides: a [`TraceCounts`] without threads.
 
-use halprof_measure::tracing::counts::{Cell, CountedThread, Sums, TraceCounts};
-use halprof_measure::tracing::lives::{Process, Thread};
+use halprof_measure::tracing::analysis::counts::{Cell, CountedThread, Sums, TraceCounts};
+use halprof_measure::tracing::analysis::lives::{Process, Thread};
 use serde::{Deserialize, Serialize};
 
 pub(super) const COUNTS: [u8; 4] = *b"CNTS";

@@ -9,7 +9,7 @@ use super::{
     Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample, StackId,
     StackTable, Statistics, VERSION,
 };
-use halprof_measure::tracing::counts::TraceCounts;
+use halprof_measure::tracing::analysis::counts::TraceCounts;
 use halprof_measure::{Error, Result};
 use serde::Serialize;
 use shared_types::Branch;

@@ -1,6 +1,8 @@
 //! Who holds counters, in words: Windows knows tags and sessions, and no names.
 
-use halprof_measure::tracing::{CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource};
+use halprof_measure::tracing::session::{
+    CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource,
+};
 
 /// Who may be behind what Windows says: it gives tags and documents none.
 pub(super) const WHO: &str = "Microsoft documents no tag. A counter that no session accounts for may be held by another driver, or by Intel Threat Detection Technology, which Defender uses. `logman query -ets` lists sessions.";

@@ -1,7 +1,9 @@
 //! Does each fact lead to its finding, and is an unknown one never taken for good?
 
 use super::*;
-use halprof_measure::tracing::{CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource};
+use halprof_measure::tracing::session::{
+    CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource,
+};
 use halprof_measure::{Error, InProcess, Refusal};
 use shared_types::ErrorCode;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::machine::no_counters;
 use super::{Check, Failure};
 use crate::describe::Description;
-use halprof_measure::tracing::{Holders, ProfileSource, Tracing as Backend};
+use halprof_measure::tracing::session::{Holders, ProfileSource, Tracing as Backend};
 
 /// What Windows' own tracing says.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
 use halprof_measure::errata::Erratum;
 use halprof_measure::selection::EventSpec;
-use halprof_measure::tracing::plan;
+use halprof_measure::tracing::session::plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::session::Spec;

@@ -10,7 +10,7 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_measure::tracing::Holders;
+use halprof_measure::tracing::session::Holders;
 use halprof_measure::{Error as Cause, Failure};
 use halprof_setup::describe::Description;
 use halprof_setup::doctor::{self, Check, Facts, State, System};

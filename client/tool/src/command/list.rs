@@ -15,7 +15,7 @@ use crate::select::trace_plan::{Offer, refuse_options};
 use crate::target::context::Context;
 use halprof_measure::Source;
 use halprof_measure::selection::format_processors;
-use halprof_measure::tracing::ProfileSource;
+use halprof_measure::tracing::session::ProfileSource;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;

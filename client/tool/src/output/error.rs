@@ -3,7 +3,7 @@
 use crate::output::error_codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
-use halprof_measure::tracing::plan::IN_PASSES;
+use halprof_measure::tracing::session::plan::IN_PASSES;
 use halprof_measure::{Failure, Refusal};
 use halprof_profile::aggregate::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};

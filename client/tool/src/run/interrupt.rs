@@ -31,7 +31,7 @@ fn handle_interrupts(interrupted: &Arc<AtomicBool>) -> Result<(), ctrlc::Error> 
     ctrlc::set_handler(move || {
         if interrupted.swap(true, Ordering::Relaxed) {
             // A session of Windows' own tracing would go on.
-            halprof_measure::tracing::end_running();
+            halprof_measure::tracing::session::end_running();
             std::process::exit(ENDED_BY_INTERRUPT);
         }
     })

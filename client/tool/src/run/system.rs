@@ -4,7 +4,7 @@ use crate::run::modelled_work::ModelledWork;
 use halprof_measure::Code;
 use halprof_measure::processes::ProcessSource;
 #[cfg(windows)]
-use halprof_measure::tracing::TracedProcesses;
+use halprof_measure::tracing::analysis::TracedProcesses;
 use halprof_profile::file::Module;
 pub(crate) use halprof_profile::file::inventory::System;
 use sim::load::run::PROCESS;

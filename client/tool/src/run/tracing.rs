@@ -6,7 +6,7 @@ pub(crate) mod fake;
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
 use crate::run::runner::{Every, Runner};
-use halprof_measure::tracing::{
+use halprof_measure::tracing::session::{
     SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
 };
 use indicatif::ProgressBar;

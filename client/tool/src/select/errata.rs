@@ -7,7 +7,7 @@ use crate::target::backend::Backend;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::errata::{self, Counted, Erratum};
 use halprof_measure::selection::{EventSpec, parse_list};
-use halprof_measure::tracing::plan::TraceEvent;
+use halprof_measure::tracing::session::plan::TraceEvent;
 use halprof_measure::{Connection, Fit, Setup, Source};
 use shared_types::ProfileSource;
 use shared_types::request::machine::Processor;

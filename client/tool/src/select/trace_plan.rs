@@ -3,8 +3,8 @@
 use crate::cli::args::{Selection, refuse};
 use crate::output::error::{Error, Result};
 use crate::select::event_set::items;
-use halprof_measure::tracing::plan::{TraceEvent, resolve};
-use halprof_measure::tracing::{ProfileSource, Tracing};
+use halprof_measure::tracing::session::plan::{TraceEvent, resolve};
+use halprof_measure::tracing::session::{ProfileSource, Tracing};
 
 pub(crate) struct Offer {
     pub(crate) sources: Vec<ProfileSource>,

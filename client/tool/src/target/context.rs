@@ -6,7 +6,7 @@ use crate::target::backend::{Backend, Model};
 use crate::target::machine::{Machine, sibling};
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
-use halprof_measure::tracing::Tracing;
+use halprof_measure::tracing::session::Tracing;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
 

@@ -2,12 +2,16 @@
 //! threads that migrate.
 
 use super::row;
+use crate::connection::Connection;
+use crate::count::Sources;
+use crate::error::Result;
+use crate::in_process::InProcess;
 use crate::in_process::modelled;
 use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
 use crate::regions::{Discard, Method, RegionRow, Regions, Report, Thread as RegionThread};
 use crate::session::Held;
-use crate::{Connection, InProcess, Result, Sources, Transport};
+use crate::transport::Transport;
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -416,7 +420,7 @@ impl Profile for Migrant {
 #[test]
 fn a_thread_that_migrates_has_exactly_its_own_counts() {
     for (method, switched) in [(Method::ThreadProfiling, 0), (Method::Rdpmc, 10)] {
-        let spec = crate::spec("skylake").expect("a machine");
+        let spec = crate::in_process::spec("skylake").expect("a machine");
         let model = Shared(Arc::new(Mutex::new(InProcess::new(&spec.leaves))));
         let mut connection = Connection::new(model.clone()).expect("it answers");
         let list = "TotalIssues:u,BranchInstructions:u";

@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::select::filters::Names;
 use crate::target::context::Context;
-use halprof_measure::tracing::custom::{CustomSources, Form};
+use halprof_measure::tracing::session::custom::{CustomSources, Form};
 
 pub(super) fn run(
     options: &args::List,

@@ -4,7 +4,7 @@ use crate::metrics::MetricRow;
 use crate::results::count_row::{CountRow, Repeats};
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
-use halprof_measure::tracing::counts::Unknown;
+use halprof_measure::tracing::analysis::counts::Unknown;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use crate::select::filters::Names;
 use crate::select::time;
 use halprof_measure::float::float;
 use halprof_measure::selection;
-use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
+use halprof_measure::tracing::analysis::counts::{Cell, Query, Sums, TraceCounts};
 use halprof_profile::file::{Recording, is_recording};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

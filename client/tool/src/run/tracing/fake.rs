@@ -9,7 +9,7 @@ use halprof_etw::payload::EventKind;
 use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
 use halprof_etw::write::{Origin, Session, Writer};
-use halprof_measure::tracing::{
+use halprof_measure::tracing::session::{
     ProfileSource, SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
 };
 use halprof_measure::{Error, Result};

@@ -3,7 +3,7 @@ use super::read;
 use crate::cli::args::Commands;
 use crate::output::error::Result;
 use crate::run::tracing::fake::{Log, SAMPLES, command, context};
-use halprof_measure::tracing::{SampledSource, TraceEnd, TraceRequest};
+use halprof_measure::tracing::session::{SampledSource, TraceEnd, TraceRequest};
 use halprof_profile::file::{self, Metadata, Source, Statistics, Writer};
 use shared_types::Sample;
 use std::cell::RefCell;

@@ -4,7 +4,7 @@ use super::super::run;
 use crate::cli::args::Commands;
 use crate::output::error::Result;
 use crate::run::tracing::fake::{command, context};
-use halprof_measure::tracing::TraceRequest;
+use halprof_measure::tracing::session::TraceRequest;
 use serde_json::Value;
 
 /// The result while others hold some of the two counters, and what each session was to count.

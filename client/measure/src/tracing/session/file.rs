@@ -1,6 +1,6 @@
 //! The file of a session.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@
 
 use super::etl::{self, Etl};
 use super::lives::{Lives, Process, Thread, between};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use halprof_etw::join::slices::{Slice, Slices, Uncounted};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::Switch;

@@ -1,8 +1,9 @@
 //! Process and image events from a trace, on the time-stamp counter's clock: for samples of a driver.
 
-use super::{TraceRequest, TraceState, Tracing, etl};
+use super::etl;
+use crate::error::{Error, Result};
 use crate::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
-use crate::{Error, Result};
+use crate::tracing::session::{TraceRequest, TraceState, Tracing};
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::{Change, EventKind};
 use std::path::Path;

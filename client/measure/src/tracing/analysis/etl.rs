@@ -1,6 +1,6 @@
 //! Opens a trace's file.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use halprof_etw::Trace;
 use halprof_etw::payload::trace::TraceHeader;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::path::Path;
 pub type Etl = Trace<BufReader<File>>;
 
 /// The name of a modelled machine's session: its trace has nothing else that says so.
-pub(super) const MODEL_SESSION: &str = "halprof model";
+pub(crate) const MODEL_SESSION: &str = "halprof model";
 
 /// Whether a trace is of a modelled machine.
 pub fn is_modelled(header: &TraceHeader) -> bool {

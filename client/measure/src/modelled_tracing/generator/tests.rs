@@ -1,8 +1,8 @@
 //! Does the reader find in a trace what the generator knows to be true?
 
 use super::{Run, SampleTruth, TracedSource, Truth};
-use crate::tracing::counts::{Query, TraceCounts};
-use crate::tracing::{SampledSource, TIMER};
+use crate::tracing::analysis::counts::{Query, TraceCounts};
+use crate::tracing::session::{SampledSource, TIMER};
 use halprof_etw::clock::ClockType;
 use halprof_etw::join::stacks::Joiner;
 use halprof_etw::payload::stack::Half;

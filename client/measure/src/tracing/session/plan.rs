@@ -6,8 +6,9 @@
 //! events, no user or kernel mode alone.
 
 use super::{ProfileSource, TIMER};
+use crate::error::{Error, Result};
 use crate::selection::{EventRef, Item, after_profile, filter_suffix, parse_number};
-use crate::{Error, Result, did_you_mean};
+use crate::suggest::did_you_mean;
 use shared_types::request::session::Spec;
 
 /// The hint where one session cannot count all that was named.

@@ -5,8 +5,8 @@
 //! values, samples at each source's interval with their call stacks, and what names all of them.
 //! What it cannot say is part of the truth: what ran before the first switch and after the last one.
 
-use super::etl::MODEL_SESSION;
-use super::{SampledSource, TIMER};
+use crate::tracing::analysis::etl::MODEL_SESSION;
+use crate::tracing::session::{SampledSource, TIMER};
 use fastrand::Rng;
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
@@ -18,81 +18,81 @@ use std::io::{self, Seek, Write};
 
 /// What is modelled.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Decides everything that Windows would: who runs when, where and for how long.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// How many processors there are, at least one.
-    pub(super) processors: u16,
+    pub(crate) processors: u16,
     /// The clock of the trace's times.
-    pub(super) clock: ClockType,
+    pub(crate) clock: ClockType,
     /// The pointer size of the system.
-    pub(super) pointer_size: PointerSize,
+    pub(crate) pointer_size: PointerSize,
     /// How long the session lasts, in microseconds.
-    pub(super) length_us: u64,
+    pub(crate) length_us: u64,
     /// What the switches carry, at most 7.
-    pub(super) counted: Vec<TracedSource>,
+    pub(crate) counted: Vec<TracedSource>,
     /// What is sampled.
-    pub(super) sampled: Vec<TracedSource>,
+    pub(crate) sampled: Vec<TracedSource>,
     /// Whether samples have call stacks.
-    pub(super) stacks: bool,
+    pub(crate) stacks: bool,
     /// One buffer of so many is lost; 0 for none.
-    pub(super) lost_buffers_one_in: u32,
+    pub(crate) lost_buffers_one_in: u32,
 }
 
 /// A source, and how often its event happens.
 #[derive(Clone, Debug)]
-pub(super) struct TracedSource {
+pub(crate) struct TracedSource {
     /// Windows' name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its number, and the interval between samples.
-    pub(super) source: SampledSource,
+    pub(crate) source: SampledSource,
     /// The events of each processor from its first switch to its last one. The timer needs none.
-    pub(super) events: Vec<u64>,
+    pub(crate) events: Vec<u64>,
 }
 
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Truth {
+pub(crate) struct Truth {
     /// By thread, in the slices of which both ends are in the trace. Thread 0 is all idle threads.
-    pub(super) threads: BTreeMap<u32, ThreadTruth>,
+    pub(crate) threads: BTreeMap<u32, ThreadTruth>,
     /// The samples in the order of time, with their stacks.
-    pub(super) samples: Vec<SampleTruth>,
+    pub(crate) samples: Vec<SampleTruth>,
 }
 
 /// What a thread did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadTruth {
+pub(crate) struct ThreadTruth {
     /// Its process.
-    pub(super) process: u32,
+    pub(crate) process: u32,
     /// How often it was switched out.
-    pub(super) switches: u64,
+    pub(crate) switches: u64,
     /// Its time on processors, in ticks.
-    pub(super) ticks: u64,
+    pub(crate) ticks: u64,
     /// The counts, in the order of what the switches carry.
-    pub(super) counts: Vec<u64>,
+    pub(crate) counts: Vec<u64>,
     /// The events of what is sampled.
-    pub(super) sampled: Vec<u64>,
+    pub(crate) sampled: Vec<u64>,
     /// Whether the trace has all of it.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
 }
 
 /// A sample and its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SampleTruth {
+pub(crate) struct SampleTruth {
     /// In ticks.
-    pub(super) time: i64,
+    pub(crate) time: i64,
     /// Where it was.
-    pub(super) processor: u16,
+    pub(crate) processor: u16,
     /// 0 on an idle processor.
-    pub(super) thread: u32,
+    pub(crate) thread: u32,
     /// The source's number.
-    pub(super) source: u32,
+    pub(crate) source: u32,
     /// The address.
-    pub(super) ip: u64,
+    pub(crate) ip: u64,
     /// The kernel's half of its stack, innermost first; empty if there is none.
-    pub(super) kernel: Vec<u64>,
+    pub(crate) kernel: Vec<u64>,
     /// The user half.
-    pub(super) user: Vec<u64>,
+    pub(crate) user: Vec<u64>,
 }
 
 /// Ticks of the performance counter in a second, as on today's Windows, and the processors' clock.
@@ -158,7 +158,7 @@ struct Generator<'a> {
 
 impl Run {
     /// Writes the trace; returns what is true of it.
-    pub(super) fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
+    pub(crate) fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
         let mut generator = Generator::new(self);
         generator.generate();
         let Generator { mut events, truth, mut rng, .. } = generator;

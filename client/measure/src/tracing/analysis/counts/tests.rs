@@ -1,7 +1,7 @@
 //! Are the counts of threads those that are in the trace, and is all time accounted for?
 
 use super::{Cell, Query, Sums, TraceCounts};
-use crate::Error;
+use crate::error::Error;
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::thread::Thread;

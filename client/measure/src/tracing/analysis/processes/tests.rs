@@ -1,6 +1,6 @@
 use super::*;
-use crate::tracing::Tracer;
 use crate::tracing::fake::{Fake, INTEL};
+use crate::tracing::session::Tracer;
 use halprof_etw::payload::image::Image;
 use halprof_etw::payload::process::Process;
 use halprof_etw::write::{self, Origin, Session};

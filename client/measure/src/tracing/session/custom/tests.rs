@@ -2,15 +2,17 @@
 
 use super::*;
 use crate::selection::parse_list;
-use crate::tracing::plan::resolve;
-use crate::tracing::{ProfileSource, fake};
+use crate::tracing::fake;
+use crate::tracing::session::ProfileSource;
+use crate::tracing::session::plan::resolve;
 use roxmltree::{Document, Node};
 use shared_types::ProfileInterface;
 
-const SKYLAKE: &str = include_str!("../../../../events/data/events/skylake.csv");
-const GOLDEN_COVE: &str = include_str!("../../../../events/data/events/alderlake_goldencove.csv");
-const GRACEMONT: &str = include_str!("../../../../events/data/events/alderlake_gracemont.csv");
-const ZEN_4: &str = include_str!("../../../../events/data/events/amdzen4.csv");
+const SKYLAKE: &str = include_str!("../../../../../events/data/events/skylake.csv");
+const GOLDEN_COVE: &str =
+    include_str!("../../../../../events/data/events/alderlake_goldencove.csv");
+const GRACEMONT: &str = include_str!("../../../../../events/data/events/alderlake_gracemont.csv");
+const ZEN_4: &str = include_str!("../../../../../events/data/events/amdzen4.csv");
 /// Bit 21 of a select, any thread, as [`Processor::select_bits`] has it.
 const ANY_THREAD: u32 = 1 << 5;
 

@@ -13,8 +13,8 @@ mod recording_profile;
 mod registry;
 
 use crate::catalog::{Catalog, CpuType};
+use crate::error::{Error, Result};
 use crate::events::Event;
-use crate::{Error, Result};
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter, Write as _};

@@ -1,12 +1,17 @@
 //! A modelled machine that measures by a trace: its counters count what it runs, and the trace is
 //! what Windows' tracing would have written of it.
 
-use super::generator::{Run, TracedSource};
-use super::{ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing};
-use crate::Source;
-use crate::connection::Setup;
-use crate::session::Held;
-use crate::{Connection, Error, Result, Session, Transport};
+pub(crate) mod generator;
+
+use crate::connection::{Connection, Setup};
+use crate::error::{Error, Result};
+use crate::session::{Held, Session};
+use crate::source::Source;
+use crate::tracing::session::{
+    ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
+};
+use crate::transport::Transport;
+use generator::{Run, TracedSource};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use shared_types::request::counts::Count;
@@ -141,8 +146,8 @@ impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracing::counts::{Query, Sums, TraceCounts};
-    use crate::{InProcess, ModelledMachine, spec};
+    use crate::in_process::{InProcess, ModelledMachine, spec};
+    use crate::tracing::analysis::counts::{Query, Sums, TraceCounts};
     use sim::load::workload;
     use sim::machines::models::MODELS;
     use std::fs;

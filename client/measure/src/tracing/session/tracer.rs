@@ -14,7 +14,7 @@ use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
 use super::note::Note;
 use super::sources::{self, ProfileSource};
 use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
-use crate::{Error, Refusal, Result};
+use crate::error::{Error, Refusal, Result};
 use shared_types::ErrorCode;
 use std::io;
 use std::path::{Path, PathBuf};

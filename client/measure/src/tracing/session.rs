@@ -1,0 +1,89 @@
+//! What a session of tracing is: what it can be asked for, and how Windows runs one.
+//!
+//! Nothing here calls Windows: [`Tracer`] decides what is called and in which order, and the foreign
+//! functions themselves are behind [`Calls`].
+
+mod calls;
+pub mod custom;
+mod file;
+mod holders;
+mod layout;
+mod note;
+pub mod plan;
+mod sources;
+mod tracer;
+
+pub use calls::{Calls, Class, Control, Lock};
+pub use file::TraceFile;
+pub use holders::{CounterOwner, CounterSession, Holders, OwnerKind};
+pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_NAME};
+pub use sources::{ProfileSource, TIMER};
+pub use tracer::{Tracer, end_running};
+
+use crate::error::Result;
+use halprof_etw::clock::ClockType;
+
+/// A source to sample, by its number in the backend's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampledSource {
+    /// The number in the backend's list.
+    pub id: u32,
+    /// Between samples: of the timer in units of 100 ns, else in events.
+    pub interval: u32,
+}
+
+/// What a session traces. Processes, threads and images always are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// The sources to sample.
+    pub sampled: Vec<SampledSource>,
+    /// The sources whose counts each context switch carries, by their numbers; their order is that
+    /// of the counts.
+    pub counted: Vec<u32>,
+    /// Whether samples have call stacks.
+    pub stacks: bool,
+    /// What the times of events count.
+    pub clock: ClockType,
+}
+
+/// What became of a session so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceState {
+    /// The bytes written to the file.
+    pub bytes: u64,
+    /// Events that found no room.
+    pub events_lost: u64,
+    /// Buffers that could not be written.
+    pub buffers_lost: u64,
+    /// Why the session ended by itself; `None` while it runs, and where it was stopped.
+    pub ended: Option<TraceEnd>,
+}
+
+/// Why a session ended before it was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceEnd {
+    /// The file has reached its largest size, in bytes.
+    Full(u64),
+    /// Another program has stopped it.
+    Stopped,
+}
+
+/// A backend that measures by a trace.
+pub trait Tracing {
+    /// The sources that it can sample and count, in its own order.
+    fn sources(&mut self) -> Result<Vec<ProfileSource>>;
+
+    /// How many sources one session can count; `None` if the backend does not say.
+    fn counters(&mut self) -> Result<Option<u32>>;
+
+    /// Starts a session; returns the sampled sources with the intervals in force.
+    ///
+    /// [`crate::error::Error::NoFreeCounters`]: fewer sources may be counted in another session.
+    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>>;
+
+    /// What became of the session so far.
+    fn state(&mut self) -> Result<TraceState>;
+
+    /// Ends the session; the file is complete then.
+    fn stop(&mut self) -> Result<(TraceFile, TraceState)>;
+}
