@@ -71,14 +71,22 @@ struct Spread {
 }
 
 impl Estimate {
+    /// What was counted all the time: `events` in `time`, in any unit.
+    pub fn exact(events: u128, time: u128) -> Self {
+        Self {
+            counted: events,
+            value: Some(events),
+            enabled: time,
+            running: time,
+            ..Self::default()
+        }
+    }
+
     /// The estimate from one processor's count.
     pub fn new(count: &Count) -> Self {
         let exact = Self {
-            counted: count.counted.into(),
-            value: Some(count.counted.into()),
-            enabled: count.enabled.into(),
             running: count.running.into(),
-            ..Self::default()
+            ..Self::exact(count.counted.into(), count.enabled.into())
         };
         if count.running >= count.enabled {
             return exact;

@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::results::counts::By;
-use crate::results::view::View;
+use crate::results::view::{CountedEvent, View};
 use crate::run::recorder::STEP_NS;
 use crate::run::runner::{self, Every, Runner, Tick};
 use crate::select::errata::EventErrata;
@@ -28,6 +28,7 @@ use halprof_profile::file::cannot_count;
 use look::Look;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
+use shared_types::request::machine::Processor;
 use state::{Picture, State};
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -64,16 +65,21 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     let together = [event_set.indexes()];
     let errata = EventErrata::new(&event_set, &together, false, &mut ctx.connection)
         .map_err(|error| event_set.explain(error))?;
-    let mut counts = LiveCounts::new(View {
-        errata,
-        event_set: &event_set,
-        metrics: &metrics,
-        requested: Vec::new(),
-        frequency: ctx.machine.frequency(),
-        // A sum over two types of core would be the rate of neither.
-        by: By::new(&event_set, per_cpu, true),
-        trim: false,
-    });
+    let processors: Vec<Processor> = event_set.selected().copied().collect();
+    let mut counts = LiveCounts::new(
+        &event_set,
+        View {
+            errata,
+            events: CountedEvent::all_of(&event_set),
+            metrics: &metrics,
+            requested: Vec::new(),
+            frequency: ctx.machine.frequency(),
+            // A sum over two types of core would be the rate of neither.
+            by: By::new(&processors, per_cpu, true),
+            processors,
+            trim: false,
+        },
+    );
     let state = State::new(&ctx.machine_info, interval);
     let named = |error| event_set.explain(error);
     let approximate = event_set.setup.approximate;

@@ -36,6 +36,8 @@ pub(crate) struct EventCounts {
     pub(crate) pass: Option<u32>,
     /// The processors that can count it.
     pub(crate) by_processor: BTreeMap<u32, Estimate>,
+    /// The selected processors that cannot count it.
+    pub(crate) excluded_cpus: Vec<u32>,
 }
 
 /// Processors whose counts are added up.
@@ -82,16 +84,25 @@ impl EventCounts {
             let Some(event) = event_set.events.get(index) else {
                 continue;
             };
-            let able = event_set.selected().filter(|one| event_set.counts_on(event, one));
-            let estimate = |processor: &Processor| {
-                let count = counts.get(processor.index as usize)?.get(column)?;
-                Some((processor.index, Estimate::new(count)))
+            let count_on = |processor: &Processor| {
+                let able = event_set.counts_on(event, processor);
+                counts.get(processor.index as usize)?.get(column).filter(|_| able)
             };
-            all.push(Self {
+            let mut counted = Self {
                 event: index,
                 pass,
-                by_processor: able.filter_map(estimate).collect(),
-            });
+                by_processor: BTreeMap::new(),
+                excluded_cpus: Vec::new(),
+            };
+            for processor in event_set.selected() {
+                match count_on(processor) {
+                    Some(count) => {
+                        counted.by_processor.insert(processor.index, Estimate::new(count));
+                    }
+                    None => counted.excluded_cpus.push(processor.index),
+                }
+            }
+            all.push(counted);
         }
         all
     }
@@ -102,9 +113,9 @@ impl EventCounts {
     }
 
     /// The processors that count it, in the groups that have rows of their own.
-    pub(crate) fn groups(&self, event_set: &EventSet, by: By) -> Vec<CpuGroup> {
+    pub(crate) fn groups(&self, processors: &[Processor], by: By) -> Vec<CpuGroup> {
         let mut groups: Vec<CpuGroup> = Vec::new();
-        for processor in event_set.selected() {
+        for processor in processors {
             if !self.by_processor.contains_key(&processor.index) {
                 continue;
             }

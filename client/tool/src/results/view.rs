@@ -6,28 +6,61 @@ use crate::results::counts::{By, Counts, CpuGroup, EventCounts};
 use crate::select::errata::EventErrata;
 use crate::select::event_set::EventSet;
 use halprof_measure::errata::Erratum;
-use halprof_measure::selection::format_processors;
+use halprof_measure::selection::{EventSpec, format_processors};
+use shared_types::request::machine::Processor;
 
 /// How counts become rows.
 pub(crate) struct View<'a> {
-    pub(crate) event_set: &'a EventSet,
+    /// What is counted; counts name them by their indexes.
+    pub(crate) events: Vec<CountedEvent>,
+    /// Where it is counted.
+    pub(crate) processors: Vec<Processor>,
     pub(crate) errata: EventErrata,
     pub(crate) metrics: &'a Metrics,
     /// The metrics that were requested; if none was, all that can be computed.
     pub(crate) requested: Vec<Requested<'a>>,
+    /// Ticks a second of the clock that estimates are by.
     pub(crate) frequency: u64,
     pub(crate) by: By,
     /// Runs that are outliers are left out of means.
     pub(crate) trim: bool,
 }
 
+/// What a row says of an event besides its numbers.
+pub(crate) struct CountedEvent {
+    pub(crate) label: String,
+    /// As the user named it.
+    pub(crate) requested: Option<String>,
+    /// 0, or the number of the group that it runs in.
+    pub(crate) group: u16,
+    /// What it counts on this machine, if that is not just what its name says.
+    pub(crate) note: Option<String>,
+}
+
+impl CountedEvent {
+    /// An event of which only the name is known.
+    pub(crate) fn named(label: &str) -> Self {
+        Self { label: label.to_owned(), requested: None, group: 0, note: None }
+    }
+
+    pub(crate) fn all_of(event_set: &EventSet) -> Vec<Self> {
+        let event = |event: &EventSpec| Self {
+            label: event.label.clone(),
+            requested: event.requested.clone(),
+            group: event.common().group,
+            note: event_set.note(event),
+        };
+        event_set.events.iter().map(event).collect()
+    }
+}
+
 impl By {
     /// What has rows of its own. In text, core types are separate by default, because a sum over two
     /// types of core means little; programs get what they request.
-    pub(crate) fn new(event_set: &EventSet, per_cpu: bool, per_core_type: bool) -> Self {
+    pub(crate) fn new(processors: &[Processor], per_cpu: bool, per_core_type: bool) -> Self {
         if per_cpu {
             Self::Processor
-        } else if per_core_type && types_differ(event_set) {
+        } else if per_core_type && types_differ(processors) {
             Self::CoreType
         } else {
             Self::Machine
@@ -36,16 +69,14 @@ impl By {
 }
 
 /// Whether the measured processors are of different core types.
-fn types_differ(event_set: &EventSet) -> bool {
-    let mut types = event_set.selected().map(|processor| processor.core_type);
-    let first = types.next();
-    types.any(|other| Some(other) != first)
+fn types_differ(processors: &[Processor]) -> bool {
+    processors.windows(2).any(|two| two[0].core_type != two[1].core_type)
 }
 
 impl View<'_> {
     /// The names of these events.
     pub(crate) fn labels(&self, indexes: &[usize]) -> Vec<String> {
-        let events = indexes.iter().filter_map(|&index| self.event_set.events.get(index));
+        let events = indexes.iter().filter_map(|&index| self.events.get(index));
         events.map(|event| event.label.clone()).collect()
     }
 
@@ -73,23 +104,21 @@ impl View<'_> {
         let Some((_, counts)) = runs.first() else {
             return Vec::new();
         };
-        let Some(event) = self.event_set.events.get(counts.event) else {
+        let Some(event) = self.events.get(counts.event) else {
             return Vec::new();
         };
-        let groups = counts.groups(self.event_set, by).into_iter();
+        let groups = counts.groups(&self.processors, by).into_iter();
         let row = |group: CpuGroup| CountRow {
             source: event.label.clone(),
             event: counts.event,
             requested: event.requested.clone(),
-            group: Some(event.common().group).filter(|&group| group != 0),
-            note: self.event_set.note(event),
+            group: Some(event.group).filter(|&group| group != 0),
+            note: event.note.clone(),
             errata: self.errata(counts.event, &group),
             ..CountRow::new(runs, group, self.frequency, self.trim)
         };
         let mut rows: Vec<CountRow> = groups.map(row).collect();
-        let is_excluded = |index: &u32| !counts.by_processor.contains_key(index);
-        let selected = self.event_set.selected().map(|processor| processor.index);
-        let excluded = format_processors(selected.filter(is_excluded));
+        let excluded = format_processors(counts.excluded_cpus.iter().copied());
         if let Some(first) = rows.first_mut().filter(|_| by != By::Processor) {
             first.excluded_cpus = Some(excluded).filter(|processors| !processors.is_empty());
         }
@@ -98,17 +127,28 @@ impl View<'_> {
 
     /// The errata that concern an event on a group of processors.
     fn errata(&self, event: usize, group: &CpuGroup) -> Vec<Erratum> {
-        let members = self.event_set.selected().filter(|one| group.members.contains(&one.index));
+        let members = self.processors.iter().filter(|one| group.members.contains(&one.index));
         self.errata.of(event, members)
     }
 
     /// Metrics of the sums over processors, or over those of each core type; those that were
     /// requested, of each processor if each has rows of its own.
     pub(crate) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
-        let by = match self.by {
-            By::Processor if self.requested.is_empty() => By::CoreType,
-            by => by,
-        };
+        self.metric_rows_by(
+            runs,
+            match self.by {
+                By::Processor if self.requested.is_empty() => By::CoreType,
+                by => by,
+            },
+        )
+    }
+
+    /// Metrics of the sums over processors.
+    pub(crate) fn metrics_of_sums(&self, counts: Counts) -> Vec<MetricRow> {
+        self.metric_rows_by(&[counts], By::Machine)
+    }
+
+    fn metric_rows_by(&self, runs: &[Counts], by: By) -> Vec<MetricRow> {
         let mut rows = self.rows_by(runs, by);
         let cpu_group = |row: &CountRow| (row.processor, row.core_type);
         let mut cpu_groups = Vec::new();
@@ -126,7 +166,7 @@ impl View<'_> {
 
     /// Why a metric has no value whose sources were all counted.
     fn on_different_processors(&self) -> String {
-        let hint = if self.by == By::CoreType || !types_differ(self.event_set) {
+        let hint = if self.by == By::CoreType || !types_differ(&self.processors) {
             "choose processors of one type with -C"
         } else {
             "--per-core-type computes it for each type of core"
@@ -137,7 +177,7 @@ impl View<'_> {
 
 /// The metrics of rows of the same processors: those that were requested, else all that they give.
 /// `on_different_processors` says why one has no value whose sources were all counted.
-pub(crate) fn metrics_of(
+fn metrics_of(
     metrics: &Metrics,
     requested: &[Requested<'_>],
     rows: &[CountRow],

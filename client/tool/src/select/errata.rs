@@ -44,6 +44,17 @@ impl EventErrata {
         Ok(all)
     }
 
+    /// Those of sources that Windows' own tracing counts. Which counter each gets is not known: they
+    /// are those of the source by itself.
+    pub(crate) fn traced<'a>(
+        event_set: &EventSet,
+        names: impl IntoIterator<Item = &'a String>,
+        connection: &mut Connection<Backend>,
+    ) -> Self {
+        let own = |name: &String| traced_by_type(event_set, name, connection);
+        Self(names.into_iter().map(own).collect())
+    }
+
     /// Those of an event on some processors.
     pub(crate) fn of<'a>(
         &self,
@@ -64,12 +75,24 @@ pub(crate) fn alone(
     event: &EventSpec,
     connection: &mut Connection<Backend>,
 ) -> Vec<Erratum> {
+    once(alone_by_type(catalog, event, connection))
+}
+
+/// Those of an event that is sampled by itself, with the CPU type that each is of.
+fn alone_by_type(
+    catalog: &Catalog,
+    event: &EventSpec,
+    connection: &mut Connection<Backend>,
+) -> Vec<(u8, Erratum)> {
     let setup = Setup { specs: event.specs.clone(), ..Setup::default() };
     let Ok(fit) = connection.plan(&setup) else {
         return Vec::new();
     };
-    let errata = of_planned(catalog, [event], &fit, true, true).into_iter().flatten();
-    let errata: BTreeSet<Erratum> = errata.map(|(_, erratum)| erratum).collect();
+    of_planned(catalog, [event], &fit, true, true).into_iter().flatten().collect()
+}
+
+fn once(errata: Vec<(u8, Erratum)>) -> Vec<Erratum> {
+    let errata: BTreeSet<Erratum> = errata.into_iter().map(|(_, erratum)| erratum).collect();
     errata.into_iter().collect()
 }
 
@@ -80,10 +103,19 @@ pub(crate) fn traced(
     event: &TraceEvent,
     connection: &mut Connection<Backend>,
 ) -> Vec<Erratum> {
+    once(traced_by_type(event_set, &event.name, connection))
+}
+
+fn traced_by_type(
+    event_set: &EventSet,
+    name: &str,
+    connection: &mut Connection<Backend>,
+) -> Vec<(u8, Erratum)> {
     let mut items = Vec::new();
-    let parsed = parse_list(&event.name, &mut items);
+    let parsed = parse_list(name, &mut items);
     let events = parsed.and_then(|()| event_set.catalog().resolve(&items)).unwrap_or_default();
-    events.iter().flat_map(|event| alone(event_set.catalog(), event, connection)).collect()
+    let own = |event: &EventSpec| alone_by_type(event_set.catalog(), event, connection);
+    events.iter().flat_map(own).collect()
 }
 
 /// The errata of events that were planned together, with the CPU type that each is of.

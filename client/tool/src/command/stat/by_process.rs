@@ -156,7 +156,7 @@ impl Samples {
     }
 
     fn divide(&self, view: &View<'_>, counts: &EventCounts) -> Vec<ProcessRow> {
-        let event = view.event_set.events.get(counts.event);
+        let event = view.events.get(counts.event);
         let source = event.map_or("", |event| event.label.as_str());
         let total = Estimate::sum(counts.by_processor.values().copied()).value;
         let Some(total) = total else {

@@ -28,7 +28,7 @@ pub(crate) struct StatResult {
     /// The trace that was counted by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trace: Option<TraceRow>,
-    /// The time of the trace's processors that belongs to nobody.
+    /// Time of the trace's processors that is unattributed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unknown_ns: Option<u64>,
     /// Why figures are worth less than they look.

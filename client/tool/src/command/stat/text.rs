@@ -1,8 +1,9 @@
 //! Counts as text.
 
 use super::result::{Interval, Jitter, StatResult, StatRows};
-use super::{by_process, topdown, trace_text};
+use super::{by_process, by_switches, topdown};
 use crate::output::changes;
+use crate::output::escape::Escaped;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Layout, Width, records};
@@ -18,7 +19,7 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
     if begun {
         text += "\ntotal\n";
     }
-    if let Some(scope) = trace_text::scope(result).or_else(|| result.scope.text()) {
+    if let Some(scope) = scope(result) {
         text += &width.fitted(&format!("{scope}\n\n"));
     }
     text += &records(width, &result.rows.counts);
@@ -27,12 +28,31 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
         text += &records(width, &result.rows.derived);
     }
     text += &match result.trace {
-        Some(_) => trace_text::text(result, width),
+        Some(_) => by_switches::text(&result.rows, width),
         None => by_process::text(&result.rows.by_process, width),
     };
     text += &topdown::text(&result.rows.topdown, &result.next, width);
     text += &width.fitted(&remarks(result));
     text + &width.fitted(&ending(result))
+}
+
+/// What was counted, in a line.
+fn scope(result: &StatResult) -> Option<String> {
+    let scope = result.scope.text();
+    let Some(trace) = &result.trace else {
+        return scope;
+    };
+    let programs = match trace.processes.as_slice() {
+        [] => "all programs".to_owned(),
+        processes => format!("process {}", processes.join(", ")),
+    };
+    let scope = scope.map(|text| format!("; {}", text.replace("all programs", &programs)));
+    Some(format!(
+        "trace of {}, {} context switches{}",
+        Escaped(&result.machine),
+        thousands(trace.switches),
+        scope.unwrap_or_default()
+    ))
 }
 
 /// The remarks below the tables: what was left out, differs from the request, or is an outlier.

@@ -5,6 +5,7 @@ use crate::metrics::{Counted, MetricRow, Metrics, TopDownMetric, never_scheduled
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::results::counts::Counts;
+use crate::results::view::View;
 use crate::select::event_set::{EventSet, choose, countable};
 use crate::select::time::nanoseconds;
 use crate::target::context::Context;
@@ -135,17 +136,11 @@ impl TopDown {
     }
 
     /// The results, from everything that was measured.
-    pub(super) fn rows(
-        &self,
-        event_set: &EventSet,
-        metrics: &Metrics,
-        frequency: u64,
-        runs: &[Counts],
-    ) -> Vec<TopDownRow> {
+    pub(super) fn rows(&self, view: &View<'_>, runs: &[Counts]) -> Vec<TopDownRow> {
         let mut rows = Vec::new();
         for cpu_type in &self.cpu_types {
-            let sums = cpu_type.sums(event_set, runs);
-            rows.extend(cpu_type.rows(metrics, frequency, &sums, self.together));
+            let sums = cpu_type.sums(view, runs);
+            rows.extend(cpu_type.rows(view.metrics, view.frequency, &sums, self.together));
         }
         rows
     }
@@ -228,9 +223,9 @@ impl CpuType {
     }
 
     /// What each event counted on processors of this CPU type, in all runs together.
-    fn sums<'a>(&self, event_set: &'a EventSet, runs: &[Counts]) -> Vec<(&'a str, Estimate)> {
-        let own = event_set.selected().filter(|processor| processor.cpu_type == self.number);
-        let own: Vec<u32> = own.map(|processor| processor.index).collect();
+    fn sums<'a>(&self, view: &'a View<'_>, runs: &[Counts]) -> Vec<(&'a str, Estimate)> {
+        let is_own = |processor: &&Processor| processor.cpu_type == self.number;
+        let own: Vec<u32> = view.processors.iter().filter(is_own).map(|one| one.index).collect();
         let sum = |(index, label): (usize, &'a str)| {
             let counts = runs.iter().flat_map(|run| &run.events).filter(|one| one.event == index);
             let estimates = counts.flat_map(|one| {
@@ -239,7 +234,7 @@ impl CpuType {
             let estimates: Vec<Estimate> = estimates.collect();
             (!estimates.is_empty()).then(|| (label, Estimate::sum(estimates)))
         };
-        let labels = event_set.events.iter().map(|event| event.label.as_str()).enumerate();
+        let labels = view.events.iter().map(|event| event.label.as_str()).enumerate();
         labels.filter_map(sum).collect()
     }
 

@@ -1,56 +1,61 @@
-//! `stat` by a trace of Windows' own tracing: exact counts of processes and threads.
+//! Counts by traces of Windows' own tracing: the slices between context switches are added up by
+//! processor, as any backend's counts are, and by thread and process, which only a trace has.
 
+use super::evaluate::{Evaluation, Span};
 use super::interval_writer::IntervalWriter;
-use super::result::{
-    Interval, PassRow, ProcessRow, StatResult, StatRows, Switched, ThreadRow, TraceRow,
-};
+use super::result::{Interval, ProcessRow, StatRows, Switched, ThreadRow, TraceRow};
 use crate::cli::args::{self, Dividing, joined, refuse};
-use crate::metrics::{MetricRow, Metrics, Requested};
+use crate::metrics::{Metrics, Requested};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{seconds, thousands};
 use crate::output::{MachineInfo, Output};
-use crate::results::count_row::CountRow;
-use crate::results::view::metrics_of;
+use crate::results::counts::{By, Counts, EventCounts, Pass};
+use crate::results::view::{CountedEvent, View};
 use crate::run::scope::Scope;
+use crate::select::errata::EventErrata;
 use crate::select::filters::Names;
 use crate::select::time;
+use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
 use halprof_measure::selection;
 use halprof_measure::tracing::analysis::counts::{Cell, Query, Sums, TraceCounts};
+use halprof_measure::tracing::session::plan::TraceEvent;
 use halprof_profile::file::{Recording, is_recording};
+use halprof_setup::describe;
+use shared_types::request::machine::Processor;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::path::Path;
 
 /// What is true of the counts of any trace.
 const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the thread that they hit, and user and kernel mode are together";
 
+/// Times of a trace are in nanoseconds.
+const FREQUENCY: u64 = 1_000_000_000;
+
 /// Counts by a trace in a file.
 pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<u32> {
     // No trace says whether threads shared cores.
     let metrics = Metrics::with_file(options.metric_file.as_deref(), false)?;
-    let presenter = Presenter::new(options, &metrics, output)?;
-    let name = |result: &mut StatResult| {
-        if let Some(trace) = &mut result.trace {
-            trace.file = Some(file.display().to_string());
-        }
-    };
-    if !is_recording(file)? {
-        let counts = TraceCounts::read(file, &presenter.query)?;
+    let requested = requested(options, &metrics)?;
+    let query = query(options)?;
+    let (machine, counts) = if is_recording(file)? {
+        refuse_parts(options)?;
+        let recording = halprof_profile::file::read(file, |_| {})?;
+        (MachineInfo::of_recording(&recording.metadata), recorded(recording)?)
+    } else {
+        let counts = TraceCounts::read(file, &query)?;
         let (modelled, description) = (counts.is_modelled, counts.system.clone());
-        output.note_model(&MachineInfo { modelled, description, backend: None });
-        return presenter.show(&[counts], name);
-    }
-    refuse_parts(options)?;
-    let recording = halprof_profile::file::read(file, |_| {})?;
-    let machine = MachineInfo::of_recording(&recording.metadata);
+        (MachineInfo { modelled, description, backend: None }, counts)
+    };
     output.note_model(&machine);
-    presenter.show(&[recorded(recording)?], |result| {
-        name(result);
-        result.machine = machine.description;
-    })
+    let scope = Scope { processor_count: counts.processor_count, ..Scope::default() };
+    let passes = [counts];
+    let errata = EventErrata::default();
+    let traces = Traces::new(options, &passes, (&metrics, requested), (&[], errata), output);
+    traces.show((machine.description, scope), Vec::new(), Some(file))
 }
 
 /// A recording has the sums of the whole trace.
@@ -82,67 +87,12 @@ fn recorded(recording: Recording) -> Result<TraceCounts> {
     Ok(counts)
 }
 
-/// What is shown of counts by traces, and in which form.
-pub(super) struct Presenter<'a> {
-    options: &'a args::Stat,
+/// The metrics that the options name, if context switches can count what they need.
+pub(super) fn requested<'a>(
+    options: &args::Stat,
     metrics: &'a Metrics,
-    requested: Vec<Requested<'a>>,
-    processes: Names,
-    /// Which slices to count.
-    pub(super) query: Query,
-    /// The type of core of each processor, by number; empty where they are not known: no trace says.
-    pub(super) core_types: Vec<Option<&'static str>>,
-    output: &'a Output,
-}
-
-impl<'a> Presenter<'a> {
-    pub(super) fn new(
-        options: &'a args::Stat,
-        metrics: &'a Metrics,
-        output: &'a Output,
-    ) -> Result<Self> {
-        let requested = metrics.requested(&options.metrics)?;
-        refuse_modes(&requested)?;
-        let interval = options.interval.map(time::interval).transpose()?;
-        let processors = joined(&options.selection.processors);
-        let processors = processors.map(|list| selection::parse_processors(&list)).transpose()?;
-        let query = Query {
-            processors: processors.unwrap_or_default(),
-            interval_ns: interval.and_then(NonZeroU64::new),
-        };
-        let (processes, core_types) = (Names::new(&options.process), Vec::new());
-        Ok(Self { options, metrics, requested, processes, query, core_types, output })
-    }
-
-    /// Prints the counts of traces, one for each pass; `complete` adds what they do not know.
-    pub(super) fn show(
-        &self,
-        passes: &[TraceCounts],
-        complete: impl FnOnce(&mut StatResult),
-    ) -> Result<u32> {
-        let views = passes.iter().zip(1..).map(|(counts, number)| TraceView {
-            counts,
-            pass: (passes.len() > 1).then_some(number),
-            presenter: self,
-        });
-        let views: Vec<TraceView<'_>> = views.collect();
-        let mut writer = IntervalWriter::new(self.options, self.output, None);
-        if let Some(length) = self.query.interval_ns {
-            for interval in views.iter().flat_map(|view| view.intervals(length.get())) {
-                writer.write(interval)?;
-            }
-        }
-        let mut result = result(&views, &self.options.process);
-        self.output.warn_all(&result.warnings);
-        result.warnings.extend(result.trace.iter().flat_map(|trace| trace.notes.clone()));
-        complete(&mut result);
-        writer.finish(result)?;
-        let is_damaged = passes.iter().any(|counts| !counts.damage.is_empty());
-        Ok(if is_damaged { INCOMPLETE } else { 0 })
-    }
-}
-
-fn refuse_modes(requested: &[Requested<'_>]) -> Result<()> {
+) -> Result<Vec<Requested<'a>>> {
+    let requested = metrics.requested(&options.metrics)?;
     match requested.iter().find(|one| !one.filter.is_empty()) {
         Some(Requested { metric, filter }) => Err(Error::usage(
             format!(
@@ -151,91 +101,209 @@ fn refuse_modes(requested: &[Requested<'_>]) -> Result<()> {
             ),
             format!("Ask for `{}`.", metric.id),
         )),
-        None => Ok(()),
+        None => Ok(requested),
     }
 }
 
-/// How the counts of a trace become rows.
-struct TraceView<'a> {
+/// Which slices to count.
+pub(super) fn query(options: &args::Stat) -> Result<Query> {
+    let interval = options.interval.map(time::interval).transpose()?;
+    let processors = joined(&options.selection.processors)
+        .map(|list| selection::parse_processors(&list))
+        .transpose()?;
+    Ok(Query {
+        processors: processors.unwrap_or_default(),
+        interval_ns: interval.and_then(NonZeroU64::new),
+    })
+}
+
+/// The traces of a measurement, one for each pass.
+pub(super) struct Traces<'a> {
+    options: &'a args::Stat,
+    output: &'a Output,
+    evaluation: Evaluation<'a>,
+    passes: Vec<TracePass<'a>>,
+}
+
+/// The trace of a pass, and which of its cells are shown.
+struct TracePass<'a> {
     counts: &'a TraceCounts,
-    /// The pass that the trace is of, if there are several.
-    pass: Option<u32>,
-    presenter: &'a Presenter<'a>,
+    /// Its number, if there are several.
+    number: Option<u32>,
+    /// The index of its first event among those of all passes.
+    first_event: usize,
+    /// The cells of the processes that are shown.
+    cells: Vec<&'a Cell>,
 }
 
-impl TraceView<'_> {
-    /// The cells of the processes that are shown.
-    fn cells(&self) -> Vec<&Cell> {
-        let is_shown = |cell: &&Cell| {
-            let process = self.counts.process_of(cell);
-            self.presenter.processes.pass_process(process.name.as_deref(), process.id)
+/// What a thread or a process did.
+struct Part<'a, K> {
+    key: K,
+    cells: Vec<&'a Cell>,
+    sums: Sums,
+}
+
+impl<'a> Traces<'a> {
+    /// `machine`: the processors on which the traces were made, and the errata of each event; none of
+    /// them is known of a file.
+    pub(super) fn new(
+        options: &'a args::Stat,
+        passes: &'a [TraceCounts],
+        (metrics, requested): (&'a Metrics, Vec<Requested<'a>>),
+        (machine, errata): (&[Processor], EventErrata),
+        output: &'a Output,
+    ) -> Self {
+        let processors = processors(passes, machine);
+        let by = By::new(&processors, options.per_cpu, options.per_core_type || output.is_text());
+        let sources = passes.iter().flat_map(|counts| &counts.sources);
+        let view = View {
+            events: sources.map(|source| CountedEvent::named(source)).collect(),
+            processors,
+            errata,
+            metrics,
+            requested,
+            frequency: FREQUENCY,
+            by,
+            trim: false,
         };
-        self.counts.cells.iter().filter(is_shown).collect()
-    }
-
-    /// The counts of each source over some cells; of each processor if each has rows of its own.
-    fn count_rows(&self, cells: &[&Cell]) -> Vec<CountRow> {
-        let per_cpu = self.presenter.options.per_cpu;
-        let mut sums = summed(cells, |cell| per_cpu.then_some(u32::from(cell.processor)));
-        if !per_cpu {
-            sums.entry(None).or_default();
-        }
-        let rows = sums.iter().flat_map(|(&processor, sums)| {
-            let rows = self.rows_of(sums).into_iter();
-            rows.map(move |row| CountRow { processor, ..row })
+        let shown = Names::new(&options.process);
+        let mut first_event = 0;
+        let passes = (1..).zip(passes).map(|(number, counts)| {
+            let is_shown = |cell: &&Cell| {
+                let process = counts.process_of(cell);
+                shown.pass_process(process.name.as_deref(), process.id)
+            };
+            let pass = TracePass {
+                counts,
+                number: (passes.len() > 1).then_some(number),
+                first_event,
+                cells: counts.cells.iter().filter(is_shown).collect(),
+            };
+            first_event += counts.sources.len();
+            pass
         });
-        let mut rows: Vec<CountRow> = rows.collect();
-        rows.sort_by_key(|row| row.event);
-        rows
+        let passes = passes.collect();
+        Self { options, output, evaluation: Evaluation { view, topdown: None }, passes }
     }
 
-    fn rows_of(&self, sums: &Sums) -> Vec<CountRow> {
-        let sources = self.counts.sources.iter().enumerate();
-        let row = |(index, source): (usize, &String)| {
-            let count = sums.counts.get(index).copied().unwrap_or(0);
-            CountRow {
-                source: source.clone(),
-                value: Some(count),
-                counted: count,
-                enabled_ns: sums.counted_ns.into(),
-                running_ns: sums.counted_ns.into(),
-                event: index,
-                pass: self.pass,
-                ..CountRow::default()
+    /// Says of each event how it was requested.
+    pub(super) fn requested(mut self, requested: &[TraceEvent]) -> Self {
+        for event in &mut self.evaluation.view.events {
+            if let Some(requested) = requested.iter().find(|one| one.name == event.label) {
+                event.requested.clone_from(&requested.requested);
+                event.group = requested.group;
             }
-        };
-        sources.map(row).collect()
-    }
-
-    fn metric_rows(&self, rows: &[CountRow]) -> Vec<MetricRow> {
-        let Presenter { metrics, requested, .. } = self.presenter;
-        metrics_of(metrics, requested, rows, String::new)
-    }
-
-    /// A row for each thread, type of core and source, those with the most time first and the idle
-    /// threads last.
-    fn thread_rows(&self, cells: &[&Cell]) -> Vec<ThreadRow> {
-        if self.presenter.options.by != Some(Dividing::Thread) {
-            return Vec::new();
         }
-        let core_types = &self.presenter.core_types;
-        let core_type = |processor: u16| core_types.get(usize::from(processor)).copied().flatten();
-        let sums = summed(cells, |cell| (cell.thread, core_type(cell.processor)));
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        let threads = &self.counts.threads;
-        sums.sort_by_key(|((thread, _), sums)| {
-            (threads[*thread].thread.id == 0, Reverse(sums.time_ns))
-        });
-        let rows = sums.iter().flat_map(|((index, core_type), sums)| {
-            let thread = &threads[*index].thread;
-            let process = &self.counts.processes[thread.process];
-            let rows = self.switched(sums, threads[*index].complete).into_iter();
+        self
+    }
+
+    /// Prints the counts.
+    pub(super) fn show(
+        &self,
+        (machine, scope): (String, Scope),
+        mut warnings: Vec<String>,
+        file: Option<&Path>,
+    ) -> Result<u32> {
+        let mut writer = IntervalWriter::new(self.options, self.output, None);
+        for pass in &self.passes {
+            for interval in self.intervals(pass)? {
+                writer.write(interval)?;
+            }
+        }
+        let mut counts = Counts::default();
+        for pass in &self.passes {
+            counts.add(pass.summary(), self.by_processor(pass, &pass.cells));
+        }
+        let traced = self.passes.first().map(|pass| pass.counts.processors.clone());
+        let scope = Scope { processors: traced.unwrap_or_default(), ..scope };
+        let mut result = self.evaluation.result(&[counts], machine, scope);
+        for pass in &self.passes {
+            self.divide(pass, &pass.cells, &mut result.rows);
+        }
+        let trace = TraceRow::new(&self.passes, &self.options.process, file);
+        let mut of_trace = trace.warnings();
+        let processes = &self.options.process;
+        if !processes.is_empty() && self.passes.iter().all(|pass| pass.cells.is_empty()) {
+            of_trace.push(format!("no thread of process {} ran", processes.join(", ")));
+        }
+        self.output.warn_all(&of_trace);
+        warnings.extend(of_trace);
+        warnings.extend(trace.notes.clone());
+        result.warnings = warnings;
+        result.unknown_ns = Some(trace.unknown.total_ns());
+        result.trace = Some(trace);
+        writer.finish(result)?;
+        let is_damaged = self.passes.iter().any(|pass| !pass.counts.damage.is_empty());
+        Ok(if is_damaged { INCOMPLETE } else { 0 })
+    }
+
+    /// What these cells of a pass counted on each processor.
+    fn by_processor(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<EventCounts> {
+        let mut sums = summed(cells, |cell| u32::from(cell.processor));
+        // A processor on which nothing ran counted nothing, and has no row of its own.
+        if self.evaluation.view.by != By::Processor {
+            for &processor in &pass.counts.processors {
+                sums.entry(processor).or_default();
+            }
+        }
+        pass.events(&sums)
+    }
+
+    /// The intervals in which something was switched.
+    fn intervals(&self, pass: &TracePass<'_>) -> Result<Vec<Interval>> {
+        let Some(length) = query(self.options)?.interval_ns else {
+            return Ok(Vec::new());
+        };
+        let last = pass.cells.last().map(|cell| cell.interval);
+        let parts = pass.cells.chunk_by(|one, next| one.interval == next.interval);
+        let interval = |cells: &[&Cell]| {
+            let number = cells[0].interval;
+            let start_ns = number * length.get();
+            let end_ns = start_ns.saturating_add(length.get()).min(pass.counts.elapsed_ns);
+            let span = Span { run: None, pass: pass.number, start_ns, end_ns };
+            let events = self.by_processor(pass, cells);
+            let mut interval =
+                self.evaluation.interval(&span, Counts { events, ..Counts::default() });
+            interval.last = last == Some(number);
+            self.divide(pass, cells, &mut interval.rows);
+            interval
+        };
+        Ok(parts.map(interval).collect())
+    }
+
+    /// Adds the rows of the threads or processes, if they are requested.
+    fn divide(&self, pass: &TracePass<'_>, cells: &[&Cell], rows: &mut StatRows) {
+        match self.options.by {
+            Some(Dividing::Thread) => rows.by_thread.extend(self.thread_rows(pass, cells)),
+            Some(Dividing::Process) => rows.by_process.extend(self.process_rows(pass, cells)),
+            None => {}
+        }
+    }
+
+    /// A row for each thread, type of core and source.
+    fn thread_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<ThreadRow> {
+        let TraceCounts { threads, processes, .. } = pass.counts;
+        let core_types: BTreeMap<u32, &str> = self
+            .evaluation
+            .view
+            .processors
+            .iter()
+            .filter_map(|one| Some((one.index, describe::core_type(one)?)))
+            .collect();
+        let core_type = |cell: &Cell| core_types.get(&cell.processor.into()).copied();
+        let parts = parts(cells, |cell| (cell.thread, core_type(cell)));
+        let parts = largest_first(parts, |(thread, _)| threads[*thread].thread.id == 0);
+        let rows = parts.iter().flat_map(|part| {
+            let (index, core_type) = part.key;
+            let thread = &threads[index].thread;
+            let process = &processes[thread.process];
+            let rows = self.switched(pass, part, threads[index].complete).into_iter();
             rows.map(move |(source, value, switched)| ThreadRow {
                 process: process.name.clone(),
                 id: process.id,
                 thread: thread.id,
                 started_ns: thread.started_ns,
-                core_type: *core_type,
+                core_type,
                 source,
                 value,
                 switched,
@@ -244,25 +312,18 @@ impl TraceView<'_> {
         rows.collect()
     }
 
-    /// The same for each process.
-    fn process_rows(&self, cells: &[&Cell]) -> Vec<ProcessRow> {
-        if self.presenter.options.by != Some(Dividing::Process) {
-            return Vec::new();
-        }
-        let all = summed(&self.counts.cells.iter().collect::<Vec<_>>(), |_| ());
-        let all = all.into_values().next().unwrap_or_default();
-        let process_of = |cell: &Cell| self.counts.threads[cell.thread].thread.process;
-        let mut sums: Vec<(usize, Sums)> = summed(cells, process_of).into_iter().collect();
-        let processes = &self.counts.processes;
-        sums.sort_by_key(|(process, sums)| {
-            (processes[*process].id == Some(0), Reverse(sums.time_ns))
-        });
-        let rows = sums.iter().flat_map(|(index, sums)| {
-            let process = &processes[*index];
-            let mut own = cells.iter().filter(|cell| process_of(cell) == *index);
-            let complete = own.all(|cell| self.counts.threads[cell.thread].complete);
-            let totals = all.counts.iter().copied();
-            let rows = self.switched(sums, complete).into_iter().zip(totals);
+    /// A row for each process and source.
+    fn process_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<ProcessRow> {
+        let TraceCounts { threads, processes, .. } = pass.counts;
+        let mut all = Sums::default();
+        pass.counts.cells.iter().for_each(|cell| all.add(&cell.sums));
+        let parts = parts(cells, |cell| threads[cell.thread].thread.process);
+        let parts = largest_first(parts, |process| processes[*process].id == Some(0));
+        let rows = parts.iter().flat_map(|part| {
+            let process = &processes[part.key];
+            let complete = part.cells.iter().all(|cell| threads[cell.thread].complete);
+            let totals = all.counts.clone();
+            let rows = self.switched(pass, part, complete).into_iter().zip(totals);
             rows.map(move |((source, value, switched), total)| ProcessRow {
                 process: process.name.clone(),
                 id: process.id,
@@ -278,107 +339,101 @@ impl TraceView<'_> {
     }
 
     /// The count of each source with what the switches say besides.
-    fn switched(&self, sums: &Sums, complete: bool) -> Vec<(String, u128, Switched)> {
-        let processors = self.counts.processors.len().max(1) as u64;
-        let time_ns = self.counts.elapsed_ns.saturating_mul(processors);
+    fn switched<K>(
+        &self,
+        pass: &TracePass<'_>,
+        part: &Part<'_, K>,
+        complete: bool,
+    ) -> Vec<(String, u128, Switched)> {
+        let Part { cells, sums, .. } = part;
+        let events = pass.events(&summed(cells, |cell| u32::from(cell.processor)));
+        let processors = pass.counts.processors.len().max(1) as u64;
+        let time_ns = pass.counts.elapsed_ns.saturating_mul(processors);
         let switched = Switched {
             switches: sums.switches,
             time_ns: sums.time_ns,
             complete,
-            metrics: self.metric_rows(&self.rows_of(sums)),
+            metrics: self.evaluation.view.metrics_of_sums(Counts { events, ..Counts::default() }),
             time_share: float(sums.time_ns) / float(time_ns.max(1)),
             is_first: false,
         };
-        let counts = self.counts.sources.iter().zip(&sums.counts).enumerate();
+        let counts = pass.counts.sources.iter().zip(&sums.counts).enumerate();
         let rows = counts.map(|(index, (source, &count))| {
             (source.clone(), count, Switched { is_first: index == 0, ..switched.clone() })
         });
         rows.collect()
     }
+}
 
-    /// The intervals in which something was switched.
-    fn intervals(&self, length_ns: u64) -> Vec<Interval> {
-        let cells = self.cells();
-        let last = cells.last().map(|cell| cell.interval);
-        let parts = cells.chunk_by(|one, next| one.interval == next.interval);
-        let intervals = parts.map(|cells| {
-            let number = cells[0].interval;
-            let start_ns = number * length_ns;
-            let end_ns = start_ns.saturating_add(length_ns).min(self.counts.elapsed_ns);
-            Interval {
-                run: None,
-                pass: self.pass,
-                start_ns,
-                length_ns: end_ns.saturating_sub(start_ns),
-                time_ns: end_ns,
-                rows: StatRows {
-                    counts: self.count_rows(cells),
-                    derived: self.metric_rows(&self.totals(cells)),
-                    by_process: self.process_rows(cells),
-                    by_thread: self.thread_rows(cells),
-                    ..StatRows::default()
-                },
-                last: last == Some(number),
-            }
-        });
-        intervals.collect()
+impl TracePass<'_> {
+    fn summary(&self) -> Pass {
+        Pass {
+            events: (self.first_event..).take(self.counts.sources.len()).collect(),
+            elapsed_ns: self.counts.elapsed_ns,
+            slices: 1,
+            periods: Vec::new(),
+        }
     }
 
-    /// The counts of each source over some cells.
-    fn totals(&self, cells: &[&Cell]) -> Vec<CountRow> {
-        summed(cells, |_| ()).values().flat_map(|sums| self.rows_of(sums)).collect()
+    /// What each event counted, by the sums over each processor.
+    fn events(&self, sums: &BTreeMap<u32, Sums>) -> Vec<EventCounts> {
+        let estimate = |source: usize, sums: &Sums| {
+            let count = sums.counts.get(source).copied().unwrap_or(0);
+            Estimate::exact(count, sums.counted_ns.into())
+        };
+        let events = (0..self.counts.sources.len()).map(|source| EventCounts {
+            event: self.first_event + source,
+            pass: self.number,
+            by_processor: sums
+                .iter()
+                .map(|(&processor, sums)| (processor, estimate(source, sums)))
+                .collect(),
+            excluded_cpus: Vec::new(),
+        });
+        events.collect()
     }
 }
 
-/// What the traces of all passes have counted: `processes` are those that are shown.
-fn result(views: &[TraceView<'_>], processes: &[String]) -> StatResult {
-    let all = views.iter().map(|view| view.counts);
-    let trace = TraceRow::of(all.clone(), processes);
-    let first = all.clone().next().cloned().unwrap_or_default();
-    let cells: Vec<Vec<&Cell>> = views.iter().map(TraceView::cells).collect();
-    let each = || views.iter().zip(&cells);
-    let elapsed = all.map(|counts| u128::from(counts.elapsed_ns));
-    let totals = each().flat_map(|(view, cells)| view.totals(cells)).collect::<Vec<_>>();
-    let pass_row = |view: &TraceView<'_>| PassRow {
-        sources: view.counts.sources.clone(),
-        elapsed_ns: view.counts.elapsed_ns,
+/// The processors of these traces, as the machine describes them.
+fn processors(passes: &[TraceCounts], machine: &[Processor]) -> Vec<Processor> {
+    let indexes: BTreeSet<u32> =
+        passes.iter().flat_map(|counts| counts.processors.iter().copied()).collect();
+    let processor = |index: u32| {
+        let known = machine.iter().find(|one| one.index == index).copied();
+        known.unwrap_or(Processor { index, ..Processor::default() })
     };
-    let mut warnings = trace.warnings();
-    if !processes.is_empty() && cells.iter().all(Vec::is_empty) {
-        warnings.push(format!("no thread of process {} ran", processes.join(", ")));
+    indexes.into_iter().map(processor).collect()
+}
+
+fn parts<'a, K: Ord>(cells: &[&'a Cell], key: impl Fn(&Cell) -> K) -> Vec<Part<'a, K>> {
+    let mut parts: BTreeMap<K, (Vec<&Cell>, Sums)> = BTreeMap::new();
+    for &cell in cells {
+        let (cells, sums) = parts.entry(key(cell)).or_default();
+        cells.push(cell);
+        sums.add(&cell.sums);
     }
-    StatResult {
-        machine: first.system,
-        scope: Scope {
-            processors: first.processors,
-            processor_count: first.processor_count,
-            ..Scope::default()
-        },
-        elapsed_ns: elapsed.sum::<u128>() / views.len().max(1) as u128,
-        slices: 1,
-        rows: StatRows {
-            counts: each().flat_map(|(view, cells)| view.count_rows(cells)).collect(),
-            derived: match views.first() {
-                Some(view) if !totals.is_empty() => view.metric_rows(&totals),
-                _ => Vec::new(),
-            },
-            by_process: each().flat_map(|(view, cells)| view.process_rows(cells)).collect(),
-            by_thread: each().flat_map(|(view, cells)| view.thread_rows(cells)).collect(),
-            ..StatRows::default()
-        },
-        unknown_ns: Some(trace.unknown.total_ns()),
-        trace: Some(trace),
-        warnings,
-        passes: if views.len() > 1 { views.iter().map(pass_row).collect() } else { Vec::new() },
-        ..StatResult::default()
-    }
+    parts.into_iter().map(|(key, (cells, sums))| Part { key, cells, sums }).collect()
+}
+
+/// Those with the most time first, and the idle ones last.
+fn largest_first<K>(mut parts: Vec<Part<'_, K>>, is_idle: impl Fn(&K) -> bool) -> Vec<Part<'_, K>> {
+    parts.sort_by_key(|part| (is_idle(&part.key), Reverse(part.sums.time_ns)));
+    parts
+}
+
+fn summed<K: Ord>(cells: &[&Cell], key: impl Fn(&Cell) -> K) -> BTreeMap<K, Sums> {
+    parts(cells, key).into_iter().map(|part| (part.key, part.sums)).collect()
 }
 
 impl TraceRow {
-    /// What is true of all these traces together.
-    fn of<'a>(all: impl Iterator<Item = &'a TraceCounts>, processes: &[String]) -> Self {
-        let mut row = Self { processes: processes.to_vec(), ..Self::default() };
-        for counts in all {
+    /// What is true of the traces of all passes together: `processes` are those that are shown.
+    fn new(passes: &[TracePass<'_>], processes: &[String], file: Option<&Path>) -> Self {
+        let mut row = Self {
+            file: file.map(|file| file.display().to_string()),
+            processes: processes.to_vec(),
+            ..Self::default()
+        };
+        for TracePass { counts, .. } in passes {
             let switches = counts.cells.iter().map(|cell| cell.sums.switches);
             row.switches = switches.fold(row.switches, u64::saturating_add);
             row.unknown.add(&counts.unknown);
@@ -397,8 +452,8 @@ impl TraceRow {
         let mut warnings = Vec::new();
         if self.unknown.lost_switches != 0 {
             warnings.push(format!(
-                "{} context switches were lost, and whoever ran in {} of a processor's time is not \
-                 known: counts are at least what is shown",
+                "{} context switches were lost, and {} of processor time is unattributed: counts are \
+                 at least what is shown",
                 thousands(self.unknown.lost_switches),
                 seconds(self.unknown.lost_ns)
             ));
@@ -421,24 +476,16 @@ impl TraceRow {
         let edges = self.unknown.before_first_ns.saturating_add(self.unknown.after_last_ns);
         if edges != 0 {
             notes.push(format!(
-                "{} before the first and after the last switch of the processors belongs to nobody",
+                "{} before the first and after the last switch of the processors is unattributed",
                 seconds(edges)
             ));
         }
         if self.unknown.slices_without_counts != 0 {
             notes.push(format!(
-                "{} slices have no counts, for want of values at one of their ends",
+                "{} slices have no counts, because a counter value is missing at one end",
                 thousands(self.unknown.slices_without_counts)
             ));
         }
         notes
     }
-}
-
-fn summed<K: Ord>(cells: &[&Cell], key: impl Fn(&Cell) -> K) -> BTreeMap<K, Sums> {
-    let mut sums: BTreeMap<K, Sums> = BTreeMap::new();
-    for cell in cells {
-        sums.entry(key(cell)).or_default().add(&cell.sums);
-    }
-    sums
 }

@@ -2,16 +2,15 @@
 //! switches are counted by. With `--passes` the program runs again for each session.
 
 use super::interval_writer::owns_output;
-use super::trace::Presenter;
+use super::trace::{self, Traces};
 use crate::cli::args::{self, Selection};
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::run::interrupt::interrupted;
 use crate::run::runner::Runner;
-use crate::run::scope::Scope;
-use crate::run::tracing::{Traced, trace};
-use crate::select::errata;
+use crate::run::tracing::{self, Traced};
+use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::trace_plan::{Offer, refuse_options};
@@ -19,9 +18,7 @@ use crate::target::context::Context;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
 use halprof_measure::tracing::session::plan::{TraceEvent, counted_by_default, sessions};
 use halprof_measure::tracing::session::{TraceRequest, Tracing};
-use halprof_setup::describe;
 use indicatif::ProgressBar;
-use std::collections::BTreeMap;
 
 pub(super) fn run(
     options: &args::Stat,
@@ -33,12 +30,11 @@ pub(super) fn run(
         ("--topdown", options.topdown.is_some()),
         ("--repeat", options.repeat != 1),
         ("--openmetrics", options.openmetrics.is_some()),
-        ("--per-core-type", options.per_core_type),
         ("--rotate", options.work.rotate.is_some()),
     ])?;
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
-    let mut presenter = Presenter::new(options, &metrics, output)?;
-    presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
+    let requested = trace::requested(options, &metrics)?;
+    let query = trace::query(options)?;
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output(options, output))?;
     let offer = Offer::of(tracing)?;
@@ -57,7 +53,7 @@ pub(super) fn run(
         let mut counted: Vec<&TraceEvent> = indexes.iter().map(|&index| &events[index]).collect();
         let traced = count(tracing, &mut runner, &mut counted, may_drop, &progress)?;
         // The next session's trace has the same path.
-        passes.push(TraceCounts::read(traced.file.path(), &presenter.query)?);
+        passes.push(TraceCounts::read(traced.file.path(), &query)?);
         warnings.extend(not_counted(&events[counted.len()..]).filter(|_| may_drop));
         // What the session lost is in its trace.
         warnings.extend(traced.ended_early());
@@ -67,20 +63,13 @@ pub(super) fn run(
     }
     progress.finish_and_clear();
     output.warn_all(&warnings);
-    let mut errata = BTreeMap::new();
-    for event in &events {
-        errata.insert(&event.name, errata::traced(&event_set, event, &mut ctx.connection));
-    }
-    let status = presenter.show(&passes, |result| {
-        let processors = std::mem::take(&mut result.scope.processors);
-        result.scope = Scope { processors, ..runner.scope(&event_set) };
-        result.machine.clone_from(&ctx.machine_info.description);
-        result.interrupted = interrupted();
-        for row in &mut result.rows.counts {
-            row.errata = errata.get(&row.source).cloned().unwrap_or_default();
-        }
-        result.warnings.splice(..0, warnings);
-    })?;
+    let sources = passes.iter().flat_map(|counts| &counts.sources);
+    let errata = EventErrata::traced(&event_set, sources, &mut ctx.connection);
+    let machine = (event_set.processors(), errata);
+    let traces = Traces::new(options, &passes, (&metrics, requested), machine, output);
+    let traces = traces.requested(&events);
+    let description = ctx.machine_info.description.clone();
+    let status = traces.show((description, runner.scope(&event_set)), warnings, None)?;
     Ok(if status == 0 { runner.program_status() } else { status })
 }
 
@@ -96,7 +85,7 @@ fn count(
     loop {
         let counted = events.iter().map(|event| event.source).collect();
         let request = TraceRequest { counted, ..TraceRequest::default() };
-        match trace(tracing, runner, &request, progress) {
+        match tracing::trace(tracing, runner, &request, progress) {
             Err(Error::Measure(halprof_measure::Error::NoFreeCounters { .. }))
                 if may_drop && events.len() > 1 =>
             {

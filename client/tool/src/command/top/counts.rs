@@ -8,6 +8,7 @@ use crate::results::count_row::CountRow;
 use crate::results::counts::{Counts, EventCounts};
 use crate::results::view::View;
 use crate::select::errata;
+use crate::select::event_set::EventSet;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use schemars::JsonSchema;
@@ -33,6 +34,7 @@ pub(super) struct RateRow {
 
 /// The readings, evaluated.
 pub(super) struct LiveCounts<'a> {
+    event_set: &'a EventSet,
     view: View<'a>,
     rates: Rates,
     interval: Interval,
@@ -40,19 +42,19 @@ pub(super) struct LiveCounts<'a> {
 }
 
 impl<'a> LiveCounts<'a> {
-    pub(super) fn new(view: View<'a>) -> Self {
-        let events = view.event_set.events.len();
-        let processors = view.event_set.selected().map(|one| one.index as usize + 1).max();
+    pub(super) fn new(event_set: &'a EventSet, view: View<'a>) -> Self {
+        let events = event_set.events.len();
+        let processors = event_set.selected().map(|one| one.index as usize + 1).max();
         let mut rates = Rates::new(view.frequency);
         // Before the first reading, each row is there with nothing counted.
         let interval = rates.take(vec![vec![Count::default(); events]; processors.unwrap_or(0)]);
-        Self { view, rates, interval, elapsed: Duration::ZERO }
+        Self { event_set, view, rates, interval, elapsed: Duration::ZERO }
     }
 
     /// Takes a reading.
     pub(super) fn take(&mut self, elapsed: Duration, snapshot: &[Vec<Count>]) {
-        let event_set = self.view.event_set;
-        self.interval = self.rates.take(event_set.counts(&event_set.indexes(), snapshot));
+        let counts = self.event_set.counts(&self.event_set.indexes(), snapshot);
+        self.interval = self.rates.take(counts);
         self.elapsed = elapsed;
     }
 
@@ -89,8 +91,7 @@ impl<'a> LiveCounts<'a> {
     }
 
     fn counts(&self, counts: &[Vec<Count>]) -> Counts {
-        let event_set = self.view.event_set;
-        let events = EventCounts::new(event_set, &event_set.indexes(), None, counts);
+        let events = EventCounts::new(self.event_set, &self.event_set.indexes(), None, counts);
         Counts { events, ..Counts::default() }
     }
 
