@@ -262,7 +262,7 @@ fn the_drivers_modules_depend_on_those_below_them_in_its_table() {
 /// The rooms of each crate, from the bottom: a room uses those before it. A room with `/*` has
 /// modules that do not use one another. A module that stands in no room is not judged, such as
 /// `historic`, which the core has beside all of its rooms.
-const ROOMS: [(&str, &[&str]); 3] = [
+const ROOMS: &[(&str, &[&str])] = &[
     ("hal-profile", &["cpu", "source", "plan", "run", "service"]),
     ("client/profile", &["number", "file", "symbols", "aggregate", "views", "export"]),
     (
