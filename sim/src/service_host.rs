@@ -49,6 +49,9 @@ impl service::Host for Modelled {
 /// Where a processor is while it does the core's work: in the kernel, in a DPC.
 const IN_A_DPC: Interrupted =
     Interrupted { ip: 0xFFFF_F800_0000_1000, mode: Mode::Kernel, process: 0, thread: 0 };
+/// Instructions of START's self-test after which interrupts are let in: its counters overflow at the
+/// end of one such step, and are found at 0.
+const EXERCISED_AT_ONCE: u64 = 40;
 /// The most interrupts taken one after the other before the work goes on.
 const INTERRUPTS_IN_A_ROW: usize = 1000;
 
@@ -226,16 +229,19 @@ impl Processors for ServiceHost {
         before: impl Fn(&mut Local<'_, Cpu>) + Sync,
         after: impl Fn(&mut Local<'_, Cpu>) + Sync,
     ) {
-        let mut events = Counts::default();
-        events.set(Event::Instructions, instructions.into(), 0);
-        events.set(Event::Cycles, instructions.into(), 0);
-        events.set(Event::RefCycles, instructions.into(), 0);
         for index in (0..self.count()).filter(|&index| processors.contains(index)) {
             if let Some(mut local) = self.local(index) {
                 before(&mut local);
-                local.machine.processor.exercise(events);
             }
-            self.let_in(index);
+            let mut left = u64::from(instructions);
+            while left != 0 {
+                let step = left.min(EXERCISED_AT_ONCE);
+                left -= step;
+                if let Some(cpu) = self.cpus.get_mut(index) {
+                    cpu.processor.exercise(instructions_in_kernel(step));
+                }
+                self.let_in(index);
+            }
             if let Some(mut local) = self.local(index) {
                 after(&mut local);
             }
@@ -354,6 +360,15 @@ impl Processors for ServiceHost {
     fn timer_resolution(&self) -> u32 {
         1
     }
+}
+
+/// So many instructions, of one cycle each.
+fn instructions_in_kernel(number: u64) -> Counts {
+    let mut events = Counts::default();
+    for event in [Event::Instructions, Event::Cycles, Event::RefCycles] {
+        events.set(event, number, 0);
+    }
+    events
 }
 
 /// Zeroed memory, as the driver's pool gives it.
