@@ -40,12 +40,27 @@ pub struct Cpu {
     pub interrupt_cost: u64,
     /// What happens just before LVTPC is next written: the totals of all events from then on.
     pub before_lvtpc: Option<Counts>,
+    /// Events that happen before each write of an MSR.
+    pub before_each_write: Counts,
 }
 
 impl Cpu {
     /// A processor on which nothing has been refused yet.
     pub fn new(processor: Processor) -> Self {
-        Self { processor, faults: Vec::new(), interrupt_cost: 0, before_lvtpc: None }
+        Self {
+            processor,
+            faults: Vec::new(),
+            interrupt_cost: 0,
+            before_lvtpc: None,
+            before_each_write: Counts::default(),
+        }
+    }
+
+    fn writes_msr(&mut self, msr: u32) {
+        self.processor.exercise(self.before_each_write);
+        if msr == X2APIC_LVTPC {
+            self.writes_lvtpc();
+        }
     }
 
     fn writes_lvtpc(&mut self) {
@@ -82,9 +97,7 @@ impl Machine for Cpu {
     }
 
     fn write_msr(&mut self, msr: u32, value: u64) {
-        if msr == X2APIC_LVTPC {
-            self.writes_lvtpc();
-        }
+        self.writes_msr(msr);
         let result = self.processor.wrmsr(msr, value);
         self.refuse(result);
     }
@@ -94,9 +107,7 @@ impl Machine for Cpu {
     }
 
     fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
-        if msr == X2APIC_LVTPC {
-            self.writes_lvtpc();
-        }
+        self.writes_msr(msr);
         self.processor.wrmsr(msr, value).map_err(|_| GeneralProtection)
     }
 

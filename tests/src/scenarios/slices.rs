@@ -7,11 +7,12 @@ use crate::stepped::Stepped;
 use crate::wire::{first, with_quirks};
 use hal_profile::service::Timer;
 use shared_types::request::session::{SAMPLE, Spec};
-use shared_types::{ErrorCode, LossCause};
+use shared_types::{ErrorCode, LossCause, ProfileSource};
 use sim::cpu::event::Event;
 
 scenarios![
     what_waits_for_its_slice_does_not_run,
+    counters_of_a_slice_begin_and_end_together,
     a_session_begins_with_its_first_slice,
     a_single_slice_is_never_over,
     a_timer_is_read_while_it_runs,
@@ -36,6 +37,23 @@ fn every(interval: u64, source: u32) -> Spec {
 /// Six sources that no fixed counter counts take turns on four general counters; a timer never
 /// waits for a counter. The first and the last of the six, which never run together, are branches.
 const TWO_SLICES: [u32; 7] = [0x06, 0x0B, 0x1B, 0x1C, 0x1D, 0x1E, TIME];
+
+/// Reset leaves a bit for each general counter in the global control register, so that a select
+/// alone would start its counter. Instructions retire between any two register writes.
+fn counters_of_a_slice_begin_and_end_together<B: Backend>() {
+    let raw = Spec { raw: 0xC0, counters: 1, ..spec(ProfileSource::RAW.0) };
+    for model in ["core2", "skylake", "sapphire-rapids", "zen4"] {
+        for flags in [0, SAMPLE] {
+            let mut machine = Stepped::<B>::new(model, 1);
+            machine.configure(flags, &[raw, spec(TOTAL_ISSUES)], 0);
+            machine.cpu(0).before_each_write.set(Event::Instructions, 10, 0);
+            machine.start();
+            machine.stop();
+            let counted = machine.counted();
+            assert_eq!(counted[0], counted[1], "{model}, {flags}");
+        }
+    }
+}
 
 /// A timer runs whenever the session does; of the other sources only those of the current slice.
 fn what_waits_for_its_slice_does_not_run<B: Backend>() {
