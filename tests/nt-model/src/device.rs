@@ -287,6 +287,14 @@ impl Device {
         }
     }
 
+    /// Time passes on every processor, and the timers that are then due expire.
+    pub fn pass(&mut self, nanoseconds: u64) -> Result<(), Violation> {
+        let moment = self.machine.now() + nanoseconds;
+        self.machine.pass_to(moment);
+        kernel::expire_due_timers(&mut self.machine);
+        self.machine.settle()
+    }
+
     /// Modelled time since it began.
     pub fn elapsed_ns(&mut self) -> u64 {
         match std::mem::replace(&mut self.work, Work::None) {

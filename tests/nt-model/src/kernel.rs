@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use timer::Timer;
 
 pub use dpc::dpc_begins;
-pub use timer::expire_timers;
+pub use timer::{expire_due_timers, expire_timers};
 
 const SUCCESS: u64 = 0;
 const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;

@@ -17,5 +17,6 @@ mod skid;
 mod soak;
 mod start;
 mod threads;
+mod timer;
 mod tool;
 mod variants;

@@ -13,18 +13,38 @@ pub(super) struct Timer {
     pub(super) precise: bool,
     /// The period in units of 100 ns, if it is set.
     pub(super) period: Option<u64>,
+    /// When it expires next if it is set, in nanoseconds of the machine's time.
+    due: u64,
 }
 
-/// The timers that are set expire once, each on a processor that the seed chooses; one that is
-/// still handling its last expiry is left alone.
+/// Units of 100 ns, in which Windows takes times.
+const UNIT_NS: u64 = 100;
+
+/// The timers that are set expire once, whenever they are due, each on a processor that the seed
+/// chooses; one that is still handling its last expiry is left alone.
 pub fn expire_timers(machine: &mut Machine) {
-    let timers = machine.kernel.timers.iter();
-    let set = timers.filter(|(_, timer)| timer.period.is_some());
-    let set: Vec<(u64, Timer)> = set.map(|(at, timer)| (*at, *timer)).collect();
-    for (object, timer) in set {
+    expire(machine, u64::MAX);
+}
+
+/// [`expire_timers`], of those that are due.
+pub fn expire_due_timers(machine: &mut Machine) {
+    let now = machine.now();
+    expire(machine, now);
+}
+
+/// Expires those that are due at `moment`.
+fn expire(machine: &mut Machine, moment: u64) {
+    let due = |timer: &Timer| timer.period.is_some() && timer.due <= moment;
+    let timers = machine.kernel.timers.iter().filter(|(_, timer)| due(timer));
+    let timers: Vec<u64> = timers.map(|(at, _)| *at).collect();
+    let now = machine.now();
+    for object in timers {
         if machine.is_under_way(object) {
             continue;
         }
+        let Some(timer) = machine.kernel.timers.get_mut(&object) else { continue };
+        timer.due = now + timer.period.unwrap_or(0) * UNIT_NS;
+        let timer = *timer;
         let processor = machine.rng.usize(0..machine.processors());
         machine.queue_dpc(
             processor,
@@ -74,6 +94,7 @@ pub(super) fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
         context,
         precise: attributes & EX_TIMER_HIGH_RESOLUTION != 0,
         period: None,
+        due: 0,
     };
     m.kernel.timers.insert(at, timer);
     Ok(Outcome::Return(at))
@@ -90,8 +111,13 @@ fn timer(m: &mut Machine) -> Result<&mut Timer, Violation> {
 }
 
 pub(super) fn set_timer(m: &mut Machine) -> Result<Outcome, Violation> {
-    let period = m.engine.argument(2);
+    let (due, period) = (m.engine.argument(1).cast_signed(), m.engine.argument(2));
+    if due > 0 {
+        return broken(Rule::Unmodelled, "a timer that is due at an absolute time");
+    }
+    let due = m.now() + due.unsigned_abs() * UNIT_NS;
     let timer = timer(m)?;
+    timer.due = due;
     let was_set = timer.period.replace(period).is_some();
     Ok(Outcome::Return(was_set.into()))
 }
