@@ -131,7 +131,8 @@ impl CpuTable {
         reason = "that the host is borrowed alone is what makes it sound"
     )]
     fn set_event_ring(&mut self, ring: Option<Pool<Word>>) {
-        // SAFETY: the host is used under the device's lock, and is borrowed exclusively.
+        // SAFETY: nothing runs, as the core promises; the host is used under the device's lock, and is
+        // borrowed exclusively.
         unsafe { EVENTS.set_ring(ring) };
     }
 

@@ -90,13 +90,15 @@ pub trait Processors {
     /// other processors keep what they have.
     fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool;
 
-    /// Takes back the rings, including the ring of events.
+    /// Takes back the rings, including the ring of events. Called only while no processor is running
+    /// anything.
     fn return_rings(&mut self);
 
     /// The machine's ring of events, for its reader; empty if none is lent.
     fn event_ring(&self) -> &[Word];
 
-    /// Lends a zeroed ring of events of `words` words, replacing one lent earlier.
+    /// Lends a zeroed ring of events of `words` words, replacing one lent earlier. Called only while
+    /// no processor is running anything.
     fn lend_event_ring(&mut self, words: usize) -> bool;
 
     /// Puts an event into that ring, if one is lent, under the lock that all producers take.
