@@ -8,7 +8,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::{from_ref, null_mut};
-use core::sync::atomic::{AtomicU32, Ordering};
+use hal_profile::run::sharing::Pending;
 use wdk_sys::ntddk::{
     KeClearEvent, KeFlushQueuedDpcs, KeGetCurrentProcessorNumberEx, KeInitializeDpc,
     KeInitializeEvent, KeInsertQueueDpc, KeSetEvent, KeSetImportanceDpc, KeSetTargetProcessorDpcEx,
@@ -108,8 +108,7 @@ fn flush() {
 pub(crate) struct CrossCall(Pool<Round>);
 
 struct Round {
-    /// The number of processors that have not finished their work, plus one for the waiting thread.
-    pending: AtomicU32,
+    pending: Pending,
     done: UnsafeCell<KEVENT>,
 }
 
@@ -128,7 +127,7 @@ impl CrossCall {
     /// `None` if there is no memory. At most DISPATCH_LEVEL.
     pub(crate) fn new() -> Option<Self> {
         let round = Pool::one(|| Round {
-            pending: AtomicU32::new(0),
+            pending: Pending::new(),
             done: UnsafeCell::new(KEVENT::default()),
         })?;
         for one in &*round {
@@ -152,12 +151,9 @@ impl CrossCall {
         // KeSetEvent when this thread has been woken.
         // SAFETY: the event is initialised, and no thread is waiting for it.
         unsafe { KeClearEvent(round.done.get()) };
-        // One for this thread: a processor that is done at once must not set the event before all
-        // are queued.
-        round.pending.store(1, Ordering::Release);
+        round.pending.begin();
         for dpc in dpcs {
-            // Before it is queued, for it may be done before `queue` returns.
-            round.pending.fetch_add(1, Ordering::AcqRel);
+            round.pending.add();
             // SAFETY: the call outlives all of the DPCs, because `wait` waits for them.
             if !unsafe { dpc.queue(argument) } {
                 // Happens only if a processor is named twice.
@@ -214,8 +210,8 @@ impl Drop for CrossCall {
 
 impl Round {
     fn one_done(&self) {
-        // AcqRel: whoever is last has seen what all others wrote, and passes it on with the event.
-        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // Whoever is last has seen what all others wrote, and passes it on with the event.
+        if self.pending.one_done() {
             // No boost of priority: the waiting thread competes with what is measured.
             // SAFETY: the event is initialised.
             let _ = unsafe { KeSetEvent(self.done.get(), 0, 0) };

@@ -10,11 +10,12 @@ use crate::status::{Failed, check};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use hal_profile::plan::cpu_set::ProcessorSet;
 use hal_profile::plan::program::Program;
 use hal_profile::run::host::Local;
 use hal_profile::run::ring::Word;
+use hal_profile::run::sharing::Running;
 use hal_profile::run::state::ProcessorState;
 use shared_types::request::session::MAX_PROCESSORS;
 use wdk_sys::ntddk::{
@@ -35,7 +36,7 @@ pub(crate) struct PerCpu {
     number: PROCESSOR_NUMBER,
     /// The processor is running a program. For the timer and for debuggers; the authoritative value
     /// is in the state.
-    running: AtomicBool,
+    running: Running,
     /// Touched only on this processor with interrupts masked.
     state: Pool<ProcessorState>,
     /// Touched only on this processor with interrupts masked.
@@ -91,7 +92,7 @@ impl PerCpu {
         Pool::one(|| Self {
             index: index as u32,
             number,
-            running: AtomicBool::new(false),
+            running: Running::new(),
             state,
             cpu: UnsafeCell::new(Cpu::new(apic)),
             ring: UnsafeCell::new(None),
@@ -159,8 +160,7 @@ impl PerCpu {
             let mut local = Local { index: self.index(), machine, state, ring, program };
             let result = work(&mut local);
             // Still masked: an interrupt that comes afterwards finds the flag and the state alike.
-            let running = local.state.is_running();
-            self.running.store(running, Ordering::Relaxed);
+            self.running.note(local.state.is_running());
             result
         }))
     }
@@ -175,11 +175,8 @@ impl PerCpu {
     ) -> Option<R> {
         // Only work on this processor can end the run, so it cannot end before this returns.
         // While nothing runs, the program may be written and the ring freed at any moment.
-        let (program, ring) = if self.running.load(Ordering::Relaxed) {
-            (table.program(), self.ring())
-        } else {
-            (&*table.idle, Default::default())
-        };
+        let lent = self.running.then(|| (table.program(), self.ring()));
+        let (program, ring) = lent.unwrap_or_else(|| (&table.idle, &[]));
         self.enter(current, program, ring, work)
     }
 }
@@ -267,10 +264,10 @@ impl Table {
 
     /// Queues one of the DPCs of every processor that is running a program. Any IRQL.
     fn tick(&self, dpc: impl Fn(&PerCpu) -> &Dpc) {
-        // Relaxed: a processor that has just stopped finds nothing to do, and one that has just
+        // A hint: a processor that has just stopped finds nothing to do, and one that has just
         // started is read by the next tick, long before a counter wraps.
         for per_cpu in self.all() {
-            if per_cpu.running.load(Ordering::Relaxed) {
+            if per_cpu.running.is_set() {
                 // SAFETY: the host flushes DPCs before the table is freed.
                 let _ = unsafe { dpc(per_cpu).queue(null_mut()) };
             }

@@ -14,6 +14,7 @@ pub(crate) mod probe;
 mod rdpmc;
 pub mod ring;
 pub(crate) mod self_test;
+pub mod sharing;
 pub mod state;
 pub mod statistics;
 pub(crate) mod throttle;

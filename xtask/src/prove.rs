@@ -54,7 +54,7 @@ fn tool_and_libraries(shell: &Shell) -> Result<()> {
     publishable(shell)
 }
 
-/// Tests every interleaving of a ring's producer and consumer.
+/// Tests every interleaving of what two processors do at once: with rings, with a call.
 fn interleavings(shell: &Shell) -> Result<()> {
     let _flags = shell.push_env("RUSTFLAGS", "--cfg loom");
     cmd!(shell, "cargo test --release -p hal-profile --lib --target-dir target/loom").run()?;
