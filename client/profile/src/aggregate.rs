@@ -19,7 +19,7 @@ pub mod share;
 pub mod source_totals;
 pub mod totals;
 
-use crate::file::{Reader, Recording, Slices};
+use crate::file::{Recording, SampleSource, Slices, open};
 use crate::symbols::Symbols;
 use aggregator::{Aggregator, GroupBy, GroupKey, Groups, stacked};
 use filter::Filter;
@@ -68,8 +68,8 @@ impl Aggregate {
         })
     }
 
-    /// Passes each group that the filter accepts to `visit`, with events scaled to the whole time.
-    /// `source`: those of this one alone.
+    /// Passes each group that the filter accepts to `visit`, with events scaled to the whole time. If a
+    /// `source` is given, only its groups are passed.
     pub(crate) fn each(
         &self,
         group_by: GroupBy,
@@ -102,33 +102,35 @@ impl Aggregate {
     }
 }
 
-/// Reads a recording and sums up its samples within the filter's span of time.
+/// Sums up the samples of a recording or trace within the filter's span of time.
 pub(crate) fn aggregate_file(
     path: &Path,
     filter: &Filter,
     group_by: &[GroupBy],
 ) -> Result<(Recording, Groups)> {
-    let time = TimeRange::read(path, filter)?;
+    let mut source = open(path)?;
+    let time = TimeRange::read(source.as_mut(), filter)?;
     let mut in_step = InStep::default();
     let (mut recording, groups) =
-        aggregate(Reader::open(path)?, &time, group_by, |samples| in_step.add(samples))?;
+        aggregate(source.as_mut(), &time, group_by, |samples| in_step.add(samples))?;
     recording.in_step = in_step.sources(&recording.metadata);
     Ok((recording, groups))
 }
 
-/// The same of one that is open; `visit` has all of its samples.
+/// Sums up the samples of a source within a span of time. `visit` receives all of its samples.
 pub(crate) fn aggregate(
-    reader: Reader,
+    source: &mut dyn SampleSource,
     time: &TimeRange,
     group_by: &[GroupBy],
     mut visit: impl FnMut(&[Sample]),
 ) -> Result<(Recording, Groups)> {
     let mut aggregator = Aggregator::new(group_by);
-    let mut recording = reader.stacked(|samples, stacks| {
+    source.samples(&mut |samples, stacks| {
         visit(samples);
         let samples = stacked(samples, stacks);
         aggregator.add(samples.filter(|(sample, _)| time.contains(sample.timestamp)));
     })?;
+    let mut recording = source.take_recording();
     let groups = aggregator.finish();
     if time.is_all() {
         recording.seen_ns = groups.seen_ns(recording.metadata.timestamp_frequency);
@@ -150,7 +152,7 @@ impl Filter {
 }
 
 impl GroupBy {
-    /// The same, extended by what these keys need.
+    /// This grouping, extended by what these keys need.
     pub(crate) fn with(self, keys: &[Key]) -> Self {
         let has = |key| keys.contains(&key);
         Self {

@@ -24,9 +24,9 @@ pub use crate::export::selection::{Export, listed};
 
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
-use crate::aggregate::filtered::{BoundFilter, read_ahead};
+use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::file::combined::no_recording;
-use crate::file::{Reader, Recording, mode_of};
+use crate::file::{Recording, mode_of, open};
 use crate::symbols::{SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::io::{self, Write};
@@ -62,26 +62,30 @@ fn read_one(
     filter: &Filter,
     symbol_path: &SymbolPath,
 ) -> Result<Samples> {
-    let mut reader = Reader::open(path)?;
+    let mut source = open(path)?;
     if format.has_times() {
-        reader = reader.with_marks();
+        source.keep_marks();
     }
     let mut builder = SamplesBuilder::new(tracks, format.has_sample_times());
     if filter.is_empty() {
         // In one pass, so that a pipe can be read.
-        let recording = reader.stacked(|samples, stacks| {
+        source.samples(&mut |samples, stacks| {
             stacked(samples, stacks).for_each(|(sample, stack)| builder.add_stacked(sample, stack));
         })?;
+        let recording = source.take_recording();
+        drop(source);
         let symbols = Symbols::open(&recording, symbol_path);
         return Ok(named(builder, recording, symbols));
     }
-    let (mut recording, time) = read_ahead(reader, filter)?;
+    let time = TimeRange::since_first(source.as_mut(), filter)?;
+    let mut recording = source.take_recording();
+    let time = time.or_since_first_mark(&recording);
     let bound = BoundFilter::new(filter, &recording)?;
     let marks = &mut recording.marked.marks;
     marks.retain(|mark| time.contains(mark.time) && bound.passes_process(mark.process));
     recording.events.retain(|event| time.contains(event.timestamp));
     let mut symbols = Symbols::open(&recording, symbol_path);
-    Reader::open(path)?.stacked(|samples, stacks| {
+    source.samples(&mut |samples, stacks| {
         for (sample, stack) in stacked(samples, stacks) {
             if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;

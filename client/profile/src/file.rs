@@ -53,11 +53,14 @@ pub(crate) mod combined;
 mod counts;
 pub(crate) mod etl;
 pub mod inventory;
+mod known_rows;
 mod live;
 mod marks;
+mod open;
 pub(crate) mod origin;
 mod process_ids;
 mod reader;
+mod source;
 pub(crate) mod stacks;
 mod writer;
 
@@ -65,8 +68,11 @@ pub use background::{Background, Block, Sink};
 pub use etl::{LOST_EVENTS, convert};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
+pub(crate) use open::open_waits;
+pub use open::{open, processors, read};
 pub use process_ids::ProcessIds;
-pub use reader::{Reader, is_recording, read};
+pub use reader::{Reader, is_recording};
+pub use source::{BranchVisitor, SampleSource, SampleVisitor};
 pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};
 pub use writer::{Writer, backup_path, replace, write_whole};
 
@@ -493,7 +499,7 @@ pub struct Recording {
     pub processes: Vec<Process>,
     /// The modules and where they were loaded, in the order in which they were seen.
     pub modules: Vec<Module>,
-    /// Which identifiers stand for several processes. Samples as [`Reader`] gives them have a number
+    /// Which identifiers stand for several processes. Samples as a [`SampleSource`] gives them have a number
     /// of these for their process.
     pub process_ids: ProcessIds,
     /// Other events as they were reported: in order for each processor.

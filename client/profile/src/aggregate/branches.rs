@@ -9,7 +9,7 @@
 
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
-use crate::file::{Reader, Recording};
+use crate::file::{Recording, SampleSource};
 use crate::symbols::Symbols;
 use halprof_measure::{Error, Result};
 use schemars::JsonSchema;
@@ -64,21 +64,21 @@ pub(crate) const fn mode(address: u64) -> Mode {
     if address >> 63 == 1 { Mode::Kernel } else { Mode::User }
 }
 
-/// Passes each counted sample to `visit` with its accepted records, newest first. `recording` is
-/// the result of reading the same file, and `symbols` are those of its modules.
+/// Passes each counted sample to `visit` with its accepted records, newest first. `recording` has been
+/// taken from the source, and `symbols` are those of its modules.
 pub(crate) fn walk(
-    path: &Path,
+    source: &mut dyn SampleSource,
     filter: &Filter,
     recording: &Recording,
     symbols: &Symbols,
     mut visit: impl FnMut(&Sample, &[Step]),
 ) -> Result<RecordCounts> {
     let bound = BoundFilter::new(filter, recording)?;
-    let time_range = TimeRange::read(path, filter)?;
+    let time_range = TimeRange::read(source, filter)?;
     let straight = recording.metadata.has_straight_code();
     let mut counts = RecordCounts::default();
     let mut steps = Vec::new();
-    Reader::open(path)?.branches(|sample, branches| {
+    source.branches(&mut |sample, branches| {
         if time_range.contains(sample.timestamp) && bound.passes_sample(sample) {
             counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
             visit(sample, &steps);

@@ -1,13 +1,12 @@
 //! A filter on one recording: what its patterns mean there, and when its samples count.
 
 use crate::aggregate::filter::{Filter, Pattern};
-use crate::file::{ProcessIds, Reader, Recording};
+use crate::file::{ProcessIds, Recording, SampleSource};
 use crate::number::nanoseconds;
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::Sample;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The names of a recording's sources and processes, and which of them a filter accepts.
@@ -48,7 +47,7 @@ impl BoundFilter {
         })
     }
 
-    /// Whether it accepts a sample, apart from its time and its code.
+    /// Whether it accepts the samples of a source, a process and a processor.
     pub(crate) fn passes(&self, source: u16, process: u32, processor: u32) -> bool {
         let processors = self.filter.processors.as_ref();
         self.passes_source(source)
@@ -56,7 +55,7 @@ impl BoundFilter {
             && self.passes_process(process)
     }
 
-    /// The same of a sample.
+    /// Whether it accepts a sample, apart from its time and its code.
     pub(crate) fn passes_sample(&self, sample: &Sample) -> bool {
         self.passes(sample.source, sample.process, sample.processor)
     }
@@ -119,12 +118,38 @@ pub(crate) struct TimeRange {
 }
 
 impl TimeRange {
-    /// Reads when the recording's samples begin, if the filter needs it.
-    pub(crate) fn read(path: &Path, filter: &Filter) -> Result<Self> {
+    /// The filter's span of time. Where it has one, all samples are passed over once, to find the first.
+    pub(crate) fn read(source: &mut dyn SampleSource, filter: &Filter) -> Result<Self> {
         match filter.time {
             None => Ok(Self::default()),
-            Some(_) => Ok(read_ahead(Reader::open(path)?, filter)?.1),
+            Some(_) => Self::since_first(source, filter),
         }
+    }
+
+    /// The filter's span of time, and when the samples begin, which takes a pass over all of them.
+    pub(crate) fn since_first(source: &mut dyn SampleSource, filter: &Filter) -> Result<Self> {
+        let frequency = source.metadata().timestamp_frequency;
+        if filter.time.is_some() && frequency == 0 {
+            return Err(Error::unavailable(
+                "the recording does not give the rate of its clock",
+                "Give no time range.",
+            ));
+        }
+        let mut first = None;
+        source.samples(&mut |samples, _| {
+            first = samples.iter().map(|sample| sample.timestamp).chain(first).min();
+        })?;
+        let range = filter.time.map(|(from, to)| from..to);
+        Ok(Self { first: first.unwrap_or(0), frequency, range })
+    }
+
+    /// Lets the time begin with the first mark, where there are no samples.
+    pub(crate) fn or_since_first_mark(self, recording: &Recording) -> Self {
+        if recording.samples != 0 {
+            return self;
+        }
+        let marks = recording.marked.marks.iter().map(|mark| mark.time);
+        Self { first: marks.min().unwrap_or(0), ..self }
     }
 
     /// Whether it is all time.
@@ -143,28 +168,4 @@ impl TimeRange {
         let range = self.range.as_ref();
         range.is_none_or(|range| range.contains(&self.nanoseconds(timestamp)))
     }
-}
-
-/// Reads all of a recording but its samples, and when these begin: what a second pass over the
-/// samples needs.
-pub(crate) fn read_ahead(reader: Reader, filter: &Filter) -> Result<(Recording, TimeRange)> {
-    let frequency = reader.metadata().timestamp_frequency;
-    if filter.time.is_some() && frequency == 0 {
-        return Err(Error::unavailable(
-            "the recording does not give the rate of its clock",
-            "Give no time range.",
-        ));
-    }
-    let mut first = u64::MAX;
-    let recording = reader.samples(|samples| {
-        let earliest = samples.iter().map(|sample| sample.timestamp).min();
-        first = first.min(earliest.unwrap_or(u64::MAX));
-    })?;
-    if recording.samples == 0 {
-        // Marks alone: the time begins with them.
-        let marks = recording.marked.marks.iter().map(|mark| mark.time);
-        first = marks.min().unwrap_or(0);
-    }
-    let range = filter.time.map(|(from, to)| from..to);
-    Ok((recording, TimeRange { first, frequency, range }))
 }

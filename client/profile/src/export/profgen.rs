@@ -6,7 +6,7 @@ mod unsymbolized;
 use crate::aggregate::branches::{RecordCounts, Step, walk, without_branches, without_code};
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::aggregate::filtered::BoundFilter;
-use crate::file::{Reader, Recording};
+use crate::file::{Recording, SampleSource, open};
 use crate::symbols::{SymbolPath, Symbols};
 use halprof_measure::{Error, Result};
 use shared_types::Sample;
@@ -84,9 +84,11 @@ pub fn write(
     out: &mut impl Write,
 ) -> Result<Written> {
     let mut branched = BTreeSet::new();
-    let recording = Reader::open(path)?.branches(|sample, _| {
+    let mut samples = open(path)?;
+    samples.branches(&mut |sample, _| {
         branched.insert(sample.source);
     })?;
+    let recording = samples.take_recording();
     if recording.branches == 0 {
         return Err(without_branches(path));
     }
@@ -106,16 +108,16 @@ pub fn write(
     branched.remove(&index);
     let source = name_of(&index);
     let filter = Filter { sources: vec![Pattern::new(&source)], ..filter.clone() };
-    let records = Records {
-        path,
+    let mut records = Records {
+        samples: samples.as_mut(),
         filter: &filter,
         index,
         symbols: Symbols::open(&recording, symbol_path),
         recording: &recording,
     };
     let (kept, omitted, written) = match format {
-        ProfgenFormat::PerfScript => perf_script::write(records, out)?,
-        ProfgenFormat::Unsymbolized => unsymbolized::write(&records, out)?,
+        ProfgenFormat::PerfScript => perf_script::write(&mut records, out)?,
+        ProfgenFormat::Unsymbolized => unsymbolized::write(&mut records, out)?,
     };
     let others = branched.iter().map(name_of).collect();
     Ok(Written { source, others, kept, omitted, error: written.err(), recording })
@@ -139,7 +141,7 @@ fn check_filter(format: ProfgenFormat, filter: &Filter) -> Result<()> {
 
 /// What is written: the records of one source.
 struct Records<'a> {
-    path: &'a Path,
+    samples: &'a mut dyn SampleSource,
     filter: &'a Filter,
     index: u16,
     recording: &'a Recording,
@@ -148,9 +150,10 @@ struct Records<'a> {
 
 impl Records<'_> {
     /// Passes each sample of the source to `visit`, with its records, newest first.
-    fn walk(&self, mut visit: impl FnMut(&Sample, &[Step])) -> Result<RecordCounts> {
-        walk(self.path, self.filter, self.recording, &self.symbols, |sample, steps| {
-            if sample.source == self.index {
+    fn walk(&mut self, mut visit: impl FnMut(&Sample, &[Step])) -> Result<RecordCounts> {
+        let index = self.index;
+        walk(self.samples, self.filter, self.recording, &self.symbols, |sample, steps| {
+            if sample.source == index {
                 visit(sample, steps);
             }
         })

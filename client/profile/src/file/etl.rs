@@ -1,14 +1,17 @@
-//! A trace of Windows' own tracing (.etl) as a recording.
+//! A trace of Windows' own tracing (.etl) as a source of samples.
 //!
-//! The trace is read once and written as a recording, so that everything that takes a recording takes
-//! a trace: samples of the timer and of counters with the thread's process and their call stacks,
-//! processes, and images with what identifies their symbols. What the trace does not say is left
-//! open: times before the session began, intervals that no event names.
+//! The trace is read once: samples of the timer and of counters with their call stacks, processes, and
+//! images with what identifies their symbols. The samples are kept in memory until the end, because the
+//! process of a thread, the interval of a counter and the frames of a stack may be named long after
+//! the first sample that has them. What the trace does not say is left open: times before the session
+//! began, intervals that no event names.
 
+use super::known_rows::KnownRows;
+use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
-    Identity, Metadata, Module, Period, Process, Sample, Source, StackCounts, StackId, StackTable,
-    Stamp, Statistics, Writer,
+    Ending, Identity, Metadata, Module, Period, Process, ProcessIds, Recording, Sample, Source,
+    StackCounts, StackId, StackTable, Stamp, Statistics, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
@@ -17,15 +20,15 @@ use halprof_etw::payload::process::Process as ProcessEvent;
 use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_etw::{Clock, Event, PointerSize, Trace};
-use halprof_measure::tracing::analysis::counts::{Counter, Query, TraceCounts};
+use halprof_measure::tracing::analysis::counts::{Counter, Query};
 use halprof_measure::tracing::analysis::etl;
 use halprof_measure::tracing::analysis::lives::between;
 use halprof_measure::tracing::analysis::waits::{Wait, Waits};
 use halprof_measure::{Error, Result};
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use shared_types::Mode;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
@@ -65,23 +68,12 @@ pub(super) fn is_trace(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"))
 }
 
-/// Reads a trace and writes it as a recording that nobody else sees; returns its file.
-pub(super) fn read(path: &Path) -> Result<File> {
-    temporary(path, Contents::read(path, None, None)?)
-}
+/// How many samples are passed on at a time.
+const PIECE_SAMPLES: usize = 1 << 14;
 
-/// The same of its waits: each sample is where a thread went on after one.
-pub(super) fn read_waits(path: &Path) -> Result<File> {
-    temporary(path, Contents::read(path, Some(Waits::default()), None)?)
-}
-
-fn temporary(path: &Path, contents: Contents) -> Result<File> {
-    let unwritten = |error| Error::writing(std::env::temp_dir(), error);
-    let file = tempfile::tempfile().map_err(unwritten)?;
-    let copy = file.try_clone().map_err(unwritten)?;
-    let writer = Writer::to(copy, path, &contents.metadata)?;
-    contents.write(writer)?;
-    Ok(file)
+/// How many processors the machine has that was traced.
+pub(super) fn processors(path: &Path) -> Result<u32> {
+    Ok(etl::open(path)?.header().processors)
 }
 
 /// Writes a trace as the recording `target`. `complete` adds what its recorder knows and the trace does
@@ -92,28 +84,34 @@ pub fn convert(
     complete: impl FnOnce(&mut Metadata),
     key: Option<Vec<u8>>,
 ) -> Result<()> {
-    let mut contents = Contents::read(path, None, Some(&Query::default()))?;
-    complete(&mut contents.metadata);
-    let writer = Writer::create(target, &contents.metadata)?.sealing(key);
-    contents.write(writer)
+    let mut trace = TraceSamples::events(path, None, Some(&Query::default()))?;
+    complete(&mut trace.recording.metadata);
+    let writer = Writer::create(target, &trace.recording.metadata)?.sealing(key);
+    trace.write(writer)
 }
 
-/// What a recording takes from a trace.
-struct Contents {
+/// The samples of a trace, or its waits: then each sample is where a thread went on after one, and its
+/// period the time of the wait in nanoseconds.
+pub(super) struct TraceSamples {
     metadata: Metadata,
-    processes: Vec<Process>,
-    modules: Vec<Module>,
-    stacks: StackTable,
+    recording: Recording,
     samples: Vec<Sample>,
-    sample_stacks: Vec<StackId>,
-    /// The counts of threads, where the trace has them.
-    counts: Option<TraceCounts>,
-    statistics: Statistics,
+    stacks: Vec<StackId>,
 }
 
-impl Contents {
-    /// The samples of a trace, or its `waits`; and the counts of its threads if a `query` says which.
-    fn read(path: &Path, waits: Option<Waits>, query: Option<&Query>) -> Result<Self> {
+impl TraceSamples {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        Ok(Self::events(path, None, None)?.with_process_ids())
+    }
+
+    /// Reads the waits of a trace.
+    pub(super) fn read_waits(path: &Path) -> Result<Self> {
+        Ok(Self::events(path, Some(Waits::default()), None)?.with_process_ids())
+    }
+
+    /// The samples of a trace, or its `waits`, as a recording has them; and the counts of its threads
+    /// if a `query` says which.
+    fn events(path: &Path, waits: Option<Waits>, query: Option<&Query>) -> Result<Self> {
         let mut trace = etl::open(path)?;
         let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
         let mut counter = query.map(|query| Counter::new(query, &trace));
@@ -123,23 +121,59 @@ impl Contents {
             }
             builder.event(event);
         }
-        let counts = counter.and_then(|counter| counter.finish(&trace).ok());
-        Ok(Self { counts, ..builder.finish(&trace) })
+        let mut samples = builder.finish(&trace);
+        samples.recording.file = path.to_owned();
+        samples.recording.counts = counter.and_then(|counter| counter.finish(&trace).ok());
+        Ok(samples)
+    }
+
+    /// Gives samples the numbers of their processes.
+    fn with_process_ids(mut self) -> Self {
+        self.recording.process_ids = ProcessIds::of(&self.recording);
+        self.recording.process_ids.renumber(&mut self.samples);
+        for stack in &mut self.stacks {
+            *stack = stack.unmarked();
+        }
+        self
     }
 
     fn write(self, mut writer: Writer) -> Result<()> {
-        writer.processes(&self.processes)?;
-        writer.modules(&self.modules)?;
-        if self.stacks.is_empty() {
-            writer.samples(&self.samples)?;
+        let Self { recording, samples, stacks, .. } = self;
+        writer.processes(&recording.processes)?;
+        writer.modules(&recording.modules)?;
+        if recording.stacks.is_empty() {
+            writer.samples(&samples)?;
         } else {
-            writer.frames(&self.stacks)?;
-            writer.stacked(&self.samples, &self.sample_stacks)?;
+            writer.frames(&recording.stacks)?;
+            writer.stacked(&samples, &stacks)?;
         }
-        if let Some(counts) = &self.counts {
+        if let Some(counts) = &recording.counts {
             writer.counts(counts)?;
         }
-        writer.finish(&self.statistics, false)
+        writer.finish(&recording.statistics.unwrap_or_default(), false)
+    }
+}
+
+impl SampleSource for TraceSamples {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn samples(&mut self, visit: &mut SampleVisitor<'_>) -> Result<()> {
+        let pieces = self.samples.chunks(PIECE_SAMPLES);
+        for (samples, stacks) in pieces.zip(self.stacks.chunks(PIECE_SAMPLES)) {
+            visit(samples, stacks);
+        }
+        Ok(())
+    }
+
+    /// A trace has no branch records.
+    fn branches(&mut self, _: &mut BranchVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn take_recording(&mut self) -> Recording {
+        std::mem::take(&mut self.recording)
     }
 }
 
@@ -153,12 +187,13 @@ struct SourceState {
     now: Option<u32>,
 }
 
-/// The halves of a sample's stack, by their numbers in the joiner's table.
-#[derive(Clone, Copy)]
+/// The halves of a sample's stack, by their numbers in the joiner's table, and the sample's mode.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Halves {
     kernel: Option<StackNumber>,
     user: Option<StackNumber>,
     is_shared: bool,
+    mode: u8,
 }
 
 struct Builder {
@@ -174,8 +209,10 @@ struct Builder {
     /// Their source is an index of `sources`, and their thread the number of an instance, whose
     /// process may be named later.
     samples: Vec<Sample>,
-    /// The stack of each of `samples`.
-    halves: Vec<Halves>,
+    /// The stack of each of `samples`, as an index of `halves`.
+    sample_halves: Vec<u32>,
+    /// Each stack once, and of each mode: its frames may be defined at the end.
+    halves: IndexSet<Halves, FxBuildHasher>,
     /// Samples until their stacks are complete; `None` stands for one of the idle threads.
     joiner: Joiner<Option<Sample>>,
     stack_counts: StackCounts,
@@ -203,7 +240,8 @@ impl Builder {
             sources: Vec::new(),
             source_indexes: FxHashMap::default(),
             samples: Vec::new(),
-            halves: Vec::new(),
+            sample_halves: Vec::new(),
+            halves: IndexSet::default(),
             joiner: Joiner::new(clock.ticks(STACK_PATIENCE_NS)),
             stack_counts: StackCounts::default(),
             idle_samples: 0,
@@ -253,8 +291,9 @@ impl Builder {
         let Joined { event, kernel, user, is_shared } = joined;
         self.stack_counts.add(kernel.is_some(), user.is_some(), is_shared);
         if let Some(sample) = event {
+            let halves = Halves { kernel, user, is_shared, mode: sample.mode };
             self.samples.push(sample);
-            self.halves.push(Halves { kernel, user, is_shared });
+            self.sample_halves.push(self.halves.insert_full(halves).0 as u32);
         }
     }
 
@@ -400,7 +439,7 @@ impl Builder {
         (!is_kernel).then_some(process)
     }
 
-    fn finish<R: Read + Seek>(mut self, trace: &Trace<R>) -> Contents {
+    fn finish<R: Read + Seek>(mut self, trace: &Trace<R>) -> TraceSamples {
         while let Some(joined) = self.joiner.pop() {
             self.joined(joined);
         }
@@ -420,68 +459,96 @@ impl Builder {
             }
         }
         if self.waits.is_some() {
-            locate_waits(&mut self.samples, &self.halves, self.joiner.table());
+            self.locate_waits();
         }
         if self.samples.iter().any(|sample| sample.process == UNKNOWN) {
             self.add_process(UNKNOWN, UNKNOWN_NAME.to_owned(), None);
         }
-        let (stacks, sample_stacks) = stacks(&self.samples, &self.halves, self.joiner.table());
+        let (table, stacks) = self.stacks();
+        let metadata = metadata(trace, sources);
+        let statistics = self.statistics(trace);
+        let samples = self.samples.len() as u64;
+        let mut recording = Recording {
+            metadata: metadata.clone(),
+            samples,
+            stacks: table,
+            damaged_parts: statistics.damage.clone(),
+            statistics: Some(statistics),
+            ending: Some(Ending { samples, ..Ending::default() }),
+            ..Recording::default()
+        };
+        let mut known = KnownRows::default();
+        for process in self.processes {
+            known.add_process(&mut recording, process);
+        }
+        for module in self.modules {
+            known.add_module(&mut recording, module);
+        }
+        TraceSamples { metadata, recording, samples: self.samples, stacks }
+    }
+
+    fn statistics<R: Read + Seek>(&self, trace: &Trace<R>) -> Statistics {
         let has_stacks = self.stack_counts.none != self.stack_counts.samples;
-        let losses = trace.losses();
         let (first, last) = self.span_ns.unwrap_or_default();
-        Contents {
-            metadata: metadata(trace, sources),
-            statistics: Statistics {
-                elapsed_ns: u64::try_from(last.saturating_sub(first)).unwrap_or(0),
-                generated: self.samples.len() as u64,
-                lost: BTreeMap::from([(LOST_EVENTS.to_owned(), losses.events)]),
-                idle_samples: self.idle_samples,
-                stacks: has_stacks.then_some(self.stack_counts),
-                damage: damage(trace),
-                ..Statistics::default()
-            },
-            processes: self.processes,
-            modules: self.modules,
-            stacks,
-            samples: self.samples,
-            sample_stacks,
-            counts: None,
+        Statistics {
+            elapsed_ns: u64::try_from(last.saturating_sub(first)).unwrap_or(0),
+            generated: self.samples.len() as u64,
+            lost: BTreeMap::from([(LOST_EVENTS.to_owned(), trace.losses().events)]),
+            idle_samples: self.idle_samples,
+            stacks: has_stacks.then_some(self.stack_counts),
+            damage: damage(trace),
+            ..Statistics::default()
         }
+    }
+
+    /// Sets where each wait was: the innermost frame of its stack, where it has one.
+    fn locate_waits(&mut self) {
+        let table = self.joiner.table();
+        let frame = |half: Option<StackNumber>| table.frames(half?)?.first().copied();
+        for (wait, &halves) in self.samples.iter_mut().zip(&self.sample_halves) {
+            let Some(halves) = self.halves.get_index(halves as usize) else { continue };
+            if let Some(ip) = frame(halves.kernel) {
+                (wait.ip, wait.mode) = (ip, Mode::Kernel as u8);
+            } else if let Some(ip) = frame(halves.user) {
+                (wait.ip, wait.mode) = (ip, Mode::User as u8);
+            }
+        }
+    }
+
+    /// The callers of each sample, from the halves of its stack.
+    fn stacks(&mut self) -> (StackTable, Vec<StackId>) {
+        let table = self.joiner.table();
+        let mut builder = StackTableBuilder::default();
+        let ids: Vec<StackId> =
+            self.halves.iter().map(|halves| halves.callers(table, &mut builder)).collect();
+        let stacks = std::mem::take(&mut self.sample_halves).into_iter();
+        let stacks = stacks.map(|halves| ids.get(halves as usize).copied().unwrap_or_default());
+        (builder.finish(), stacks.collect())
     }
 }
 
-/// Sets where each wait was: the innermost frame of its stack, where it has one.
-fn locate_waits(waits: &mut [Sample], all: &[Halves], table: &HalfTable) {
-    let frame = |half: Option<StackNumber>| table.frames(half?)?.first().copied();
-    for (wait, halves) in waits.iter_mut().zip(all) {
-        if let Some(ip) = frame(halves.kernel) {
-            (wait.ip, wait.mode) = (ip, Mode::Kernel as u8);
-        } else if let Some(ip) = frame(halves.user) {
-            (wait.ip, wait.mode) = (ip, Mode::User as u8);
-        }
-    }
-}
-
-/// The callers of each sample, from the halves of its stack.
-fn stacks(samples: &[Sample], all: &[Halves], table: &HalfTable) -> (StackTable, Vec<StackId>) {
-    let mut builder = StackTableBuilder::default();
-    let frames = |half: Option<StackNumber>| half.and_then(|half| table.frames(half));
-    let stacks = samples.iter().zip(all).map(|(sample, halves)| {
-        let (mut kernel, mut user) =
-            (frames(halves.kernel).unwrap_or(&[]), frames(halves.user).unwrap_or(&[]));
+impl Halves {
+    /// The stack of what called the sampled code.
+    fn callers(&self, table: &HalfTable, builder: &mut StackTableBuilder) -> StackId {
+        let frames = |half: Option<StackNumber>| half.and_then(|half| table.frames(half));
+        let (kernel, user) = (frames(self.kernel), frames(self.user).unwrap_or(&[]));
+        // A wait is where the innermost known frame is.
+        let in_kernel = match Mode::from_wire(self.mode.into()) {
+            Some(Mode::Kernel) => true,
+            Some(Mode::User) => false,
+            _ => kernel.is_some_and(|kernel| !kernel.is_empty()),
+        };
         // A walk begins at the sampled code itself, in its mode: that frame is no caller. Below user
         // code there is no kernel's half.
-        if sample.mode == Mode::Kernel as u8 {
-            kernel = kernel.get(1..).unwrap_or(&[]);
+        let (kernel, user) = if in_kernel {
+            (kernel.unwrap_or(&[]).get(1..).unwrap_or(&[]), user)
         } else {
-            (kernel, user) = (&[], user.get(1..).unwrap_or(&[]));
-        }
+            (&[][..], user.get(1..).unwrap_or(&[]))
+        };
         let kernel = kernel.iter().rev().map(|&address| (address, Mode::Kernel));
         let user = user.iter().rev().map(|&address| (address, Mode::User));
-        builder.stack(user.chain(kernel)).marked(halves.is_shared)
-    });
-    let stacks = stacks.collect();
-    (builder.finish(), stacks)
+        builder.stack(user.chain(kernel)).marked(self.is_shared)
+    }
 }
 
 /// A source as its samples have it.
@@ -513,7 +580,7 @@ fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata 
     }
 }
 
-/// What is missing of a trace, each as the end of a sentence.
+/// What a trace lacks, each as the end of a sentence.
 fn damage<R: Read + Seek>(trace: &Trace<R>) -> Vec<String> {
     let losses = trace.losses();
     let lost = [

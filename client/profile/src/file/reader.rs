@@ -3,8 +3,9 @@
 
 use super::branches::Records;
 use super::counts::{COUNTS, THREADS, ThreadSums};
-use super::etl;
+use super::known_rows::KnownRows;
 use super::marks::{CHANNELS, MARKS};
+use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
@@ -15,12 +16,8 @@ use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
 use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use shared_types::Branch;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::fs::File;
-use std::hash::Hash;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::marker::PhantomData;
 use std::mem::size_of;
@@ -29,13 +26,6 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// How many samples are read at a time: more memory is allocated only after that many were read.
 const PIECE_SAMPLES: usize = 1 << 13;
-
-/// Reads a recording, passes its samples to `visit` in the order of the file, and returns the rest
-/// of its contents. Of a truncated or damaged file the intact part is read: see
-/// [`Recording::damaged`].
-pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
-    Reader::open(path)?.samples(visit)
-}
 
 /// Whether a file is a recording, of whatever version.
 pub fn is_recording(path: &Path) -> Result<bool> {
@@ -101,12 +91,8 @@ pub struct Reader<R = File> {
     lacks_frames: bool,
     /// Whether marks are kept, and not only counted.
     keeps_marks: bool,
-    processes: Index<(u32, Option<u64>)>,
-    modules: Index<(Option<u32>, u64, Option<u64>)>,
+    known_rows: KnownRows,
 }
-
-/// The index of each row in its list.
-type Index<K> = HashMap<K, usize>;
 
 #[derive(Clone, Copy)]
 struct Head {
@@ -127,22 +113,9 @@ enum Bad {
 const CUT: Bad = Bad::Rest("it is cut within a block");
 
 impl Reader<File> {
-    /// Opens a recording, or a trace of Windows' own tracing as one; reads its head, and which
-    /// processes have one identifier.
+    /// Opens a recording; reads its head, and which processes have one identifier.
     pub fn open(path: &Path) -> Result<Self> {
-        if etl::is_trace(path) {
-            return Self::of(path, etl::read(path)?);
-        }
-        Self::of(path, File::open(path).map_err(|error| Error::reading(path, error))?)
-    }
-
-    /// Opens a trace as a recording of its waits: each sample is where a thread went on after one, and
-    /// its period the time of the wait in nanoseconds.
-    pub fn open_waits(path: &Path) -> Result<Self> {
-        Self::of(path, etl::read_waits(path)?)
-    }
-
-    fn of(path: &Path, mut file: File) -> Result<Self> {
+        let mut file = File::open(path).map_err(|error| Error::reading(path, error))?;
         let mut process_ids = ProcessIds::default();
         // What is no file can be read once only.
         if path.is_file() {
@@ -196,8 +169,7 @@ impl<R: Read> Reader<R> {
             stacks: Vec::new(),
             lacks_frames: false,
             keeps_marks: false,
-            processes: Index::new(),
-            modules: Index::new(),
+            known_rows: KnownRows::default(),
         };
         reader.version()?;
         match reader.metadata_block() {
@@ -213,13 +185,6 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Also keeps the marks, which takes 32 bytes for each.
-    #[must_use]
-    pub fn with_marks(mut self) -> Self {
-        self.keeps_marks = true;
-        self
-    }
-
     /// What was recorded, and where.
     pub const fn metadata(&self) -> &Metadata {
         &self.recording.metadata
@@ -228,27 +193,19 @@ impl<R: Read> Reader<R> {
     /// Passes the samples to `visit` in the order of the file, and returns the rest of the
     /// contents.
     pub fn samples(self, mut visit: impl FnMut(&[Sample])) -> Result<Recording> {
-        self.stacked(|samples, _| visit(samples))
+        self.pass(&mut |samples, _| visit(samples), &mut |_, _| {})
     }
 
-    /// The same, with the stack of each sample.
-    pub fn stacked(self, visit: impl FnMut(&[Sample], &[StackId])) -> Result<Recording> {
-        self.all(visit, |_, _| {})
-    }
-
-    /// Passes each sample with branch records to `visit`, together with them, newest first.
-    pub fn branches(self, visit: impl FnMut(&Sample, &[Branch])) -> Result<Recording> {
-        self.all(|_, _| {}, visit)
-    }
-
-    fn all(
+    /// Passes the samples with their stacks, and those with branch records together with them, to
+    /// the visitors, and returns the rest of the contents.
+    pub(super) fn pass(
         mut self,
-        mut samples: impl FnMut(&[Sample], &[StackId]),
-        mut branches: impl FnMut(&Sample, &[Branch]),
+        samples: &mut SampleVisitor<'_>,
+        branches: &mut BranchVisitor<'_>,
     ) -> Result<Recording> {
         loop {
             let begin = self.offset;
-            match self.next(&mut samples, &mut branches) {
+            match self.next(samples, branches) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(Bad::Io(error)) => return Err(Error::reading(&self.path, error)),
@@ -310,8 +267,8 @@ impl<R: Read> Reader<R> {
     /// Reads a block; returns whether there was one.
     fn next(
         &mut self,
-        samples: &mut impl FnMut(&[Sample], &[StackId]),
-        branches: &mut impl FnMut(&Sample, &[Branch]),
+        samples: &mut SampleVisitor<'_>,
+        branches: &mut BranchVisitor<'_>,
     ) -> std::result::Result<bool, Bad> {
         let begin = self.offset;
         let awaiting_branches = std::mem::take(&mut self.awaiting_branches);
@@ -379,7 +336,7 @@ impl<R: Read> Reader<R> {
     fn sample_block(
         &mut self,
         head: Head,
-        visit: &mut impl FnMut(&[Sample], &[StackId]),
+        visit: &mut SampleVisitor<'_>,
     ) -> std::result::Result<(), Bad> {
         let mut stacks = std::mem::take(&mut self.stacks);
         let length = head.length as usize;
@@ -427,7 +384,7 @@ impl<R: Read> Reader<R> {
         &mut self,
         head: Head,
         awaiting_branches: usize,
-        visit: &mut impl FnMut(&Sample, &[Branch]),
+        visit: &mut BranchVisitor<'_>,
     ) -> std::result::Result<(), Bad> {
         const BAD: Bad = Bad::Block("the branches of samples make no sense");
         let payload = self.bytes(head)?;
@@ -498,17 +455,14 @@ impl<R: Read> Reader<R> {
 
     fn process_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         for process in self.rows::<Process>(head)? {
-            let key = (process.id, process.found.or(process.started));
-            let list = &mut self.recording.processes;
-            put(list, &mut self.processes, key, process);
+            self.known_rows.add_process(&mut self.recording, process);
         }
         Ok(())
     }
 
     fn module_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         for module in self.rows::<Module>(head)? {
-            let key = (module.process, module.start, module.found.or(module.loaded));
-            put(&mut self.recording.modules, &mut self.modules, key, module);
+            self.known_rows.add_module(&mut self.recording, module);
         }
         Ok(())
     }
@@ -565,21 +519,6 @@ fn values<T: FromBytes>(payload: &[u8]) -> Option<impl Iterator<Item = T>> {
     is_whole.then(|| values.filter_map(|bytes| T::read_from_bytes(bytes).ok()))
 }
 
-/// Puts a row into its list, replacing an earlier version.
-fn put<K: Eq + Hash, V>(list: &mut Vec<V>, index: &mut Index<K>, key: K, row: V) {
-    match index.entry(key) {
-        Entry::Occupied(at) => {
-            if let Some(known) = list.get_mut(*at.get()) {
-                *known = row;
-            }
-        }
-        Entry::Vacant(at) => {
-            at.insert(list.len());
-            list.push(row);
-        }
-    }
-}
-
 const fn checked(head: Head, sum: u32) -> std::result::Result<(), Bad> {
     if head.sum == sum { Ok(()) } else { Err(Bad::Block("the checksum of a block is wrong")) }
 }
@@ -587,4 +526,62 @@ const fn checked(head: Head, sum: u32) -> std::result::Result<(), Bad> {
 /// A 32-bit number; 0 if the length is not four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
+}
+
+/// A recording as a source of samples: each pass reads the file.
+pub(super) struct RecordingFile {
+    path: PathBuf,
+    metadata: Metadata,
+    /// The reader of the first pass, which a pipe has no second one of.
+    unread: Option<Reader>,
+    recording: Option<Recording>,
+    keeps_marks: bool,
+}
+
+impl RecordingFile {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let reader = Reader::open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            metadata: reader.metadata().clone(),
+            unread: Some(reader),
+            recording: None,
+            keeps_marks: false,
+        })
+    }
+
+    fn pass(
+        &mut self,
+        samples: &mut SampleVisitor<'_>,
+        branches: &mut BranchVisitor<'_>,
+    ) -> Result<()> {
+        let Some(mut reader) = self.unread.take() else {
+            return Reader::open(&self.path)?.pass(samples, branches).map(drop);
+        };
+        reader.keeps_marks = self.keeps_marks;
+        self.recording = Some(reader.pass(samples, branches)?);
+        Ok(())
+    }
+}
+
+impl SampleSource for RecordingFile {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn keep_marks(&mut self) {
+        self.keeps_marks = true;
+    }
+
+    fn samples(&mut self, visit: &mut SampleVisitor<'_>) -> Result<()> {
+        self.pass(visit, &mut |_, _| {})
+    }
+
+    fn branches(&mut self, visit: &mut BranchVisitor<'_>) -> Result<()> {
+        self.pass(&mut |_, _| {}, visit)
+    }
+
+    fn take_recording(&mut self) -> Recording {
+        self.recording.take().unwrap_or_default()
+    }
 }

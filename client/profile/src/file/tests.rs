@@ -123,9 +123,12 @@ fn stacked() -> Vec<u8> {
 fn callers(bytes: &[u8]) -> (Recording, Vec<(u64, Vec<u64>)>) {
     let mut all = Vec::new();
     let reader = Reader::new(Path::new("a.rec"), bytes).expect("a recording");
-    let recording = reader.stacked(|samples, stacks| {
-        all.extend(samples.iter().map(|sample| sample.ip).zip(stacks.iter().copied()));
-    });
+    let recording = reader.pass(
+        &mut |samples, stacks| {
+            all.extend(samples.iter().map(|sample| sample.ip).zip(stacks.iter().copied()));
+        },
+        &mut |_, _| {},
+    );
     let recording = recording.expect("read");
     let addresses =
         |stack| recording.stacks.callers(stack).map(|(_, frame)| frame.address).collect();
@@ -383,7 +386,8 @@ fn reread_branches(bytes: &[u8]) -> (Result<Recording>, Vec<(u64, Vec<Branch>)>)
     let mut all = Vec::new();
     let reader = Reader::new(Path::new("a.rec"), bytes);
     let result = reader.and_then(|reader| {
-        reader.branches(|sample, branches| all.push((sample.ip, branches.to_vec())))
+        reader
+            .pass(&mut |_, _| {}, &mut |sample, branches| all.push((sample.ip, branches.to_vec())))
     });
     (result, all)
 }

@@ -53,20 +53,6 @@ impl Writer {
     /// Starts a recording that will be `path` once it is [finished](Self::finish).
     pub fn create(path: &Path, metadata: &Metadata) -> Result<Self> {
         let (file, partial, path) = open(path).map_err(|error| written(path, error))?;
-        Self::begin(file, partial, path, metadata)
-    }
-
-    /// Writes to an open file, which errors call `path`.
-    pub(super) fn to(file: File, path: &Path, metadata: &Metadata) -> Result<Self> {
-        Self::begin(file, None, path.to_owned(), metadata)
-    }
-
-    fn begin(
-        file: File,
-        partial: Option<PathBuf>,
-        path: PathBuf,
-        metadata: &Metadata,
-    ) -> Result<Self> {
         let mut writer = Self {
             path,
             partial,
@@ -88,7 +74,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The same, with each module sealed: whoever has the key can tell that nobody changed it.
+    /// Seals each module: whoever has the key can tell that nobody changed it.
     #[must_use]
     pub fn sealing(mut self, key: Option<Vec<u8>>) -> Self {
         self.key = key;

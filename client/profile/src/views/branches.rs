@@ -8,7 +8,7 @@ use crate::aggregate::filtered::BoundFilter;
 use crate::aggregate::key::{Key, Value};
 use crate::aggregate::share::Share;
 use crate::file::combined::no_recording;
-use crate::file::{Reader, Recording};
+use crate::file::{Recording, open};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use halprof_measure::float::float;
@@ -263,14 +263,16 @@ impl Branches {
         let (mut records, mut omitted) = (RecordCounts::default(), 0);
         for path in paths {
             let path = path.as_ref();
-            let recording = Reader::open(path)?.samples(|_| {})?;
+            let mut source = open(path)?;
+            source.samples(&mut |_, _| {})?;
+            let recording = source.take_recording();
             if recording.branches == 0 {
                 return Err(without_branches(path));
             }
             let mut own = Symbols::open(&recording, symbol_path);
             let mut counts = PathCounts::new(query);
             let visit = |sample: &Sample, steps: &[Step]| counts.add(sample, steps);
-            records.add(walk(path, &query.filter, &recording, &own, visit)?);
+            records.add(walk(source.as_mut(), &query.filter, &recording, &own, visit)?);
             omitted += counts.omitted;
             let bound = BoundFilter::new(&query.filter, &recording)?;
             for (sections, &grouping) in tables.iter_mut().zip(&query.tables) {

@@ -21,7 +21,7 @@ use crate::aggregate::share::Share;
 use crate::aggregate::{Aggregate, aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
-use crate::file::{Cores, Reader, Recording};
+use crate::file::{Cores, Recording, open_waits};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -269,9 +269,9 @@ impl Report {
     /// Sums up the waits of a trace, as samples of where each thread went on, with the nanoseconds that
     /// it had waited for their period. The filter has no span of time.
     pub(crate) fn read_waits(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
-        let reader = Reader::open_waits(path)?;
+        let mut waits = open_waits(path)?;
         let (recording, groups) =
-            aggregate(reader, &TimeRange::default(), &query.group_by(), |_| {})?;
+            aggregate(waits.as_mut(), &TimeRange::default(), &query.group_by(), |_| {})?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         Self::new(recording, groups, query, &mut symbols)
     }

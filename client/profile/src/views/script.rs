@@ -2,8 +2,8 @@
 
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
-use crate::aggregate::filtered::{BoundFilter, read_ahead};
-use crate::file::{Reader, Recording, mode_of};
+use crate::aggregate::filtered::{BoundFilter, TimeRange};
+use crate::file::{Recording, mode_of, open};
 use crate::symbols::{Frame, SymbolPath, Symbols};
 use halprof_measure::Result;
 use shared_types::Sample;
@@ -38,12 +38,14 @@ pub fn each_sample(
     symbol_path: &SymbolPath,
     mut visit: impl FnMut(&Recording, ScriptLine) -> bool,
 ) -> Result<Recording> {
-    let (recording, time) = read_ahead(Reader::open(path)?, filter)?;
+    let mut source = open(path)?;
+    let time = TimeRange::since_first(source.as_mut(), filter)?;
+    let recording = source.take_recording();
     let bound = BoundFilter::new(filter, &recording)?;
     let slices = recording.slices();
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut going = true;
-    Reader::open(path)?.stacked(|samples, stacks| {
+    source.samples(&mut |samples, stacks| {
         for (sample, stack) in stacked(samples, stacks) {
             if !going {
                 return;

@@ -22,7 +22,7 @@ use halprof_profile::aggregate::marks::{
     Interval, MarkFilter, MarkRow, Marks, SpanStats, Strip, Summary,
 };
 use halprof_profile::file::{
-    Background, Block, Metadata, Process, Reader, Recording, Sink, Statistics, Writer,
+    self, Background, Block, Metadata, Process, Recording, Sink, Statistics, Writer,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -204,7 +204,10 @@ fn show(
         channels: filters::patterns(&options.channel),
         time: options.time.as_deref().map(filter::time).transpose()?,
     };
-    let mut recording = Reader::open(path)?.with_marks().samples(|_| {})?;
+    let mut source = file::open(path)?;
+    source.keep_marks();
+    source.samples(&mut |_, _| {})?;
+    let mut recording = source.take_recording();
     let marks = Marks::of(&mut recording, &filter);
     let columns = output.width().columns().unwrap_or(COLUMNS);
     let rows_max = match options.rows {

@@ -10,7 +10,7 @@ use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::aggregate::share::Share;
-use halprof_profile::file::{LOST_EVENTS, Reader, Recording, cannot_count};
+use halprof_profile::file::{self, LOST_EVENTS, Recording, cannot_count};
 use halprof_profile::symbols::{Kind, Opened};
 use halprof_profile::views::branches::Grouping;
 use halprof_profile::views::report::Report;
@@ -76,7 +76,7 @@ impl Names {
 fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
     let mut most = 0;
     for file in files {
-        most = most.max(Reader::open(file)?.metadata().processors);
+        most = most.max(file::processors(file)?);
     }
     match most.checked_sub(1) {
         Some(last) if processor > last => Err(Error::usage(

@@ -4,7 +4,7 @@
 
 use crate::tests::{SOON, halprof, json, ran, read_when_written, scratch, signal, trials};
 use halprof_measure::marks::Channel;
-use halprof_profile::file::{Reader, Recording};
+use halprof_profile::file::{self, Recording};
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::path::Path;
@@ -60,7 +60,10 @@ fn timeline(options: &[&str], what: &[&str]) -> (Value, i32) {
 }
 
 fn read(file: &str) -> Recording {
-    Reader::open(Path::new(file)).expect("a recording").with_marks().samples(|_| {}).expect("read")
+    let mut source = file::open(Path::new(file)).expect("a recording");
+    source.keep_marks();
+    source.samples(&mut |_, _| {}).expect("read");
+    source.take_recording()
 }
 
 fn a_time_line_is_told() {

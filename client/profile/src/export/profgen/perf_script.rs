@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 
 /// Left out are modules whose files were not found or are not PE: they have records, but no line.
-pub(super) fn write(mut records: Records<'_>, out: &mut impl Write) -> Result<Outcome> {
+pub(super) fn write(records: &mut Records<'_>, out: &mut impl Write) -> Result<Outcome> {
     let mut used = BTreeSet::new();
     records.walk(|_, steps| used.extend(steps.iter().filter_map(|step| step.modules).flatten()))?;
     let recording = records.recording;

@@ -6,6 +6,7 @@
 
 use super::{Outcome, Records};
 use crate::aggregate::branches::Step;
+use crate::file::Recording;
 use halprof_measure::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -15,13 +16,14 @@ const EXTERNAL: u64 = 1;
 
 /// Writes the module that the filter names or, without one, that has most records. The others are
 /// left out.
-pub(super) fn write(records: &Records<'_>, out: &mut impl Write) -> Result<Outcome> {
+pub(super) fn write(records: &mut Records<'_>, out: &mut impl Write) -> Result<Outcome> {
     let mut modules: BTreeMap<&str, Counts> = BTreeMap::new();
+    let recording = records.recording;
     let kept = records.walk(|_, steps| {
         for (index, step) in steps.iter().enumerate() {
             // Newest first.
             let next = index.checked_sub(1).and_then(|newer| steps.get(newer));
-            records.count(step, next.filter(|_| step.joined), &mut modules);
+            count(recording, step, next.filter(|_| step.joined), &mut modules);
         }
     })?;
     let filter = records.filter;
@@ -73,23 +75,24 @@ impl Counts {
     }
 }
 
-impl<'a> Records<'a> {
-    /// Counts a branch, and the straight code from its target to the next branch. `next`: the
-    /// record that directly follows.
-    fn count(&self, step: &Step, next: Option<&Step>, modules: &mut BTreeMap<&'a str, Counts>) {
-        let Some([from, to]) =
-            step.modules.map(|both| both.map(|at| self.recording.modules.get(at)))
-        else {
-            return;
-        };
-        let Some(to) = to else { return };
-        let counts = modules.entry(to.name.as_str()).or_default();
-        let target = step.branch.to - to.start;
-        let within = from.filter(|from| from.name == to.name);
-        let source = within.map_or(EXTERNAL, |from| step.branch.from - from.start);
-        *counts.branches.entry((source, target)).or_default() += 1;
-        if let Some(next) = next {
-            *counts.ranges.entry((target, next.branch.from - to.start)).or_default() += 1;
-        }
+/// Counts a branch, and the straight code from its target to the branch of `next`, the record that
+/// directly follows.
+fn count<'a>(
+    recording: &'a Recording,
+    step: &Step,
+    next: Option<&Step>,
+    modules: &mut BTreeMap<&'a str, Counts>,
+) {
+    let Some([from, to]) = step.modules.map(|both| both.map(|at| recording.modules.get(at))) else {
+        return;
+    };
+    let Some(to) = to else { return };
+    let counts = modules.entry(to.name.as_str()).or_default();
+    let target = step.branch.to - to.start;
+    let within = from.filter(|from| from.name == to.name);
+    let source = within.map_or(EXTERNAL, |from| step.branch.from - from.start);
+    *counts.branches.entry((source, target)).or_default() += 1;
+    if let Some(next) = next {
+        *counts.ranges.entry((target, next.branch.from - to.start)).or_default() += 1;
     }
 }

@@ -1,7 +1,7 @@
 //! Is a trace of Windows' own tracing read as the recording that it is?
 
 use super::UNKNOWN;
-use crate::file::{Identity, Reader, Recording, Sample, StackCounts, StackId, Stamp};
+use crate::file::{self, Identity, Recording, Sample, StackCounts, StackId, Stamp};
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::thread::Thread;
@@ -33,12 +33,14 @@ fn read(path: &Path) -> (Recording, Vec<Sample>) {
 
 fn read_stacked(path: &Path) -> (Recording, Vec<Sample>, Vec<StackId>) {
     let (mut samples, mut stacks) = (Vec::new(), Vec::new());
-    let reader = Reader::open(path).expect("a trace");
-    let recording = reader.stacked(|some, of_some| {
+    let mut source = file::open(path).expect("a trace");
+    let mut extend = |some: &[Sample], of_some: &[StackId]| {
         samples.extend_from_slice(some);
         stacks.extend_from_slice(of_some);
-    });
-    (recording.expect("read"), samples, stacks)
+    };
+    source.samples(&mut extend).expect("read");
+    let recording = source.take_recording();
+    (recording, samples, stacks)
 }
 
 #[test]
@@ -277,7 +279,29 @@ fn what_is_no_trace_is_refused() {
     for (bytes, why) in [(&b""[..], "too short"), (&[0; 2000][..], "buffer's header")] {
         let path = folder.path().join("a.etl");
         fs::write(&path, bytes).expect("written");
-        let error = Reader::open(&path).expect_err("no trace").to_string();
+        let error = file::read(&path, |_| {}).expect_err("no trace").to_string();
         assert!(error.contains("is not a trace: ") && error.contains(why), "{error}");
     }
+}
+
+/// Its events are read when it is opened, and never again: a second pass has the same samples.
+#[test]
+fn a_trace_is_read_once() {
+    let (folder, path) = written(&[
+        (1010, an_interval(0, 10_000, "Timer")),
+        (1020, a_process(Change::Start, "a.exe")),
+        (1030, a_thread(Change::Start, PROCESS, THREAD)),
+        (1040, a_sample(IMAGE + 1, THREAD)),
+        (1050, a_sample(KERNEL + 1, THREAD)),
+    ]);
+    let mut source = file::open(&path).expect("a trace");
+    fs::remove_dir_all(folder.path()).expect("removed");
+    let mut passes = [Vec::new(), Vec::new()];
+    for pass in &mut passes {
+        source.samples(&mut |samples, _| pass.extend_from_slice(samples)).expect("samples");
+    }
+    let [first, second] = passes;
+    assert_eq!(first.len() as u64, source.take_recording().samples);
+    assert_eq!(first, second);
+    assert_eq!(first.len(), 2);
 }

@@ -5,7 +5,7 @@
 
 use crate::aggregate::branches::{RecordCounts, walk};
 use crate::aggregate::filter::Filter;
-use crate::file::{Module, Recording};
+use crate::file::{Module, Recording, open};
 use crate::symbols::Symbols;
 use crate::views::instruction::{Flow, Instruction, Jump};
 use halprof_measure::Result;
@@ -68,7 +68,8 @@ impl CodeRuns {
         let modules = recording.modules.iter();
         let starts: Vec<Option<u64>> =
             modules.map(|module| is_own(module).then_some(module.start)).collect();
-        let records = walk(path, filter, recording, symbols, |sample, steps| {
+        let mut samples = open(path)?;
+        let records = walk(samples.as_mut(), filter, recording, symbols, |sample, steps| {
             let Some(source) = source(sample.source) else {
                 return;
             };

@@ -370,7 +370,7 @@ fn instructions() -> Vec<Instruction> {
 /// how many stretches are impossible, and the flows of its instructions.
 fn code_runs(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
     let (_folder, path) = recorded(&[], all);
-    let recording = Reader::open(&path).and_then(|reader| reader.samples(|_| {})).expect("read");
+    let recording = crate::file::read(&path, |_| {}).expect("read");
     let symbols = Symbols::open(&recording, &SymbolPath::default());
     let mut code_runs = CodeRuns::new(FUNCTION, 2);
     let of = (&recording, &symbols);
