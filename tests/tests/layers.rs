@@ -345,7 +345,7 @@ fn an_arrow_up_is_recognized() {
 fn no_room_uses_one_above_it() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut all = 0;
-    for (package, rooms) in ROOMS {
+    for &(package, rooms) in ROOMS {
         let modules = modules(&repository.join(package).join("src"));
         for room in rooms.iter().map(|room| room.trim_end_matches("/*")) {
             assert!(modules.keys().any(|module| module[0] == room), "{package} has no {room}");
