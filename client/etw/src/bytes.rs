@@ -41,9 +41,10 @@ impl PointerSize {
 }
 
 /// Fields in a fixed order, read and written alike.
-pub(crate) trait Layout: Sized {
+pub trait Layout: Sized {
     /// Takes the fields off the front; `None` where too little is left.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
+    /// Appends the fields.
     fn write(&self, output: &mut Output);
 }
 
@@ -101,7 +102,7 @@ pub(crate) use {field_type, layout};
 /// What is left of some bytes. Every method takes a field off the front; `None` where too little is
 /// left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     pub(crate) rest: &'a [u8],
     pub(crate) pointer_size: PointerSize,
 }
@@ -115,7 +116,8 @@ macro_rules! numbers {
         }
 
         impl Output {
-            $(pub(crate) fn $number(&mut self, value: impl Borrow<$number>) {
+            $(#[doc = concat!("Appends the bytes of a `", stringify!($number), "`.")]
+            pub fn $number(&mut self, value: impl Borrow<$number>) {
                 self.extend(&value.borrow().to_le_bytes());
             })*
         }
@@ -183,38 +185,46 @@ fn utf16(bytes: &[u8]) -> String {
     chars.map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-/// Bytes in the making; the methods are those of [`Fields`].
-pub(crate) struct Output {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) pointer_size: PointerSize,
+/// Bytes to which fields are appended, by methods with the names of those of [`Fields`].
+pub struct Output {
+    /// What was appended.
+    pub bytes: Vec<u8>,
+    /// How long pointers are.
+    pub pointer_size: PointerSize,
 }
 
 impl Output {
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+    /// Appends bytes as they are.
+    pub fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(crate) fn zeros(&mut self, count: usize) {
+    /// Appends so many zeros.
+    pub fn zeros(&mut self, count: usize) {
         self.bytes.resize(self.bytes.len() + count, 0);
     }
 
-    pub(crate) fn guid(&mut self, guid: &Guid) {
+    /// Appends a GUID.
+    pub fn guid(&mut self, guid: &Guid) {
         self.extend(&guid.to_bytes());
     }
 
-    pub(crate) fn pointer(&mut self, value: impl Borrow<u64>) {
+    /// Appends a pointer of the trace's size.
+    pub fn pointer(&mut self, value: impl Borrow<u64>) {
         match self.pointer_size {
             PointerSize::Four => self.u32(*value.borrow() as u32),
             PointerSize::Eight => self.u64(*value.borrow()),
         }
     }
 
-    pub(crate) fn utf16(&mut self, text: &str) {
+    /// Appends UTF-16 with its terminating zero.
+    pub fn utf16(&mut self, text: &str) {
         self.bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
         self.zeros(2);
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    /// Appends 8-bit text with its terminating zero.
+    pub fn text(&mut self, text: &str) {
         self.extend(text.as_bytes());
         self.zeros(1);
     }

@@ -10,7 +10,7 @@ const MARKER: u8 = 0x80;
 /// The bits of a perfinfo header's first word that are its version.
 const VERSION: u16 = 0x78FF;
 /// The number of counter values that follow a perfinfo header, in its first word.
-pub(crate) const COUNTERS_SHIFT: u16 = 8;
+pub const COUNTERS_SHIFT: u16 = 8;
 const COUNTERS: u16 = 7;
 /// A PEBS index follows a perfinfo header.
 const PEBS: u16 = 0x8000;
@@ -21,7 +21,7 @@ const ITEM_COUNTERS: u16 = 8;
 
 layout! {
     /// A kernel event with the thread that wrote it, and that thread's times.
-    pub(crate) struct System {
+    pub struct System {
         version: u16,
         header_type: u8,
         flags: u8,
@@ -39,7 +39,7 @@ layout! {
 
 layout! {
     /// A kernel event, with what classes 8 and 9 of `TraceSetInformation` attach behind it.
-    pub(crate) struct PerfInfo {
+    pub struct PerfInfo {
         /// The version, and what is attached.
         word: u16,
         header_type: u8,
@@ -54,7 +54,7 @@ layout! {
 layout! {
     /// A classic event. Of an instance, the class is only a number of the session's, and 24 bytes
     /// more follow.
-    pub(crate) struct Full {
+    pub struct Full {
         size: u16,
         header_type: u8,
         flags: u8,

@@ -36,13 +36,14 @@ impl fmt::Display for Guid {
 }
 
 /// Groups of kernel events (the high byte of a hook id) whose payloads are read.
-pub(crate) mod group {
-    pub(crate) const HEADER: u8 = 0;
-    pub(crate) const PROCESS: u8 = 3;
-    pub(crate) const THREAD: u8 = 5;
-    pub(crate) const PERFINFO: u8 = 15;
-    pub(crate) const IMAGE: u8 = 20;
-    pub(crate) const STACKWALK: u8 = 24;
+#[expect(missing_docs, reason = "the names say it")]
+pub mod group {
+    pub const HEADER: u8 = 0;
+    pub const PROCESS: u8 = 3;
+    pub const THREAD: u8 = 5;
+    pub const PERFINFO: u8 = 15;
+    pub const IMAGE: u8 = 20;
+    pub const STACKWALK: u8 = 24;
 }
 
 /// The classes of the documented kernel events (NT Kernel Logger constants), which relogged files and
@@ -57,7 +58,7 @@ const CLASSES: [(u8, Guid); 6] = [
 ];
 
 /// What images are, beyond their names; added when traces are merged.
-pub(crate) const IMAGE_ID: Guid = Guid(0xb3e675d7_2554_4f18_830b_2762732560de);
+pub const IMAGE_ID: Guid = Guid(0xb3e675d7_2554_4f18_830b_2762732560de);
 /// What a real-time session lost (evntrace.h, `RT_LostEvent`).
 pub(crate) const LOST_EVENT: Guid = Guid(0x6a399ae0_4bc6_4de9_870b_3657f8947e7e);
 

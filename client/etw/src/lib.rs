@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
-mod bytes;
+pub mod bytes;
 pub mod clock;
 pub mod compress;
 pub mod damage;
@@ -25,8 +25,6 @@ mod merge;
 #[expect(missing_docs, reason = "fields have the names of the documented classes")]
 pub mod payload;
 mod trace;
-#[expect(missing_docs, reason = "fields have the names of what is written")]
-pub mod write;
 
 pub use bytes::PointerSize;
 pub use clock::Clock;

@@ -126,7 +126,8 @@ impl Change {
         }
     }
 
-    pub(crate) const fn opcode(self) -> u8 {
+    /// The opcode by which the newest versions write it.
+    pub const fn opcode(self) -> u8 {
         match self {
             Self::Start => 1,
             Self::End => 2,

@@ -96,6 +96,13 @@ pub struct Effective {
     pub intervals: Vec<UsedInterval>,
 }
 
+impl<T: Transport> Session<'static, T> {
+    /// Opens a session that keeps its connection; `kernel` asks for access to kernel mode.
+    pub fn owning(connection: Connection<T>, kernel: bool, approximate: bool) -> Result<Self> {
+        Self::open_held(Held::Owned(Box::new(connection)), kernel, approximate)
+    }
+}
+
 impl<'a, T: Transport> Session<'a, T> {
     /// Opens a session; `kernel` asks for access to kernel mode.
     pub fn open(
@@ -334,7 +341,7 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 
     /// The connection, for requests about the machine.
-    pub(crate) fn connection(&mut self) -> &mut Connection<T> {
+    pub fn connection(&mut self) -> &mut Connection<T> {
         &mut self.connection
     }
 

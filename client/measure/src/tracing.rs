@@ -10,6 +10,3 @@
 
 pub mod analysis;
 pub mod session;
-
-#[cfg(test)]
-mod fake;

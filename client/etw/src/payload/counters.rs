@@ -61,7 +61,7 @@ pub(super) fn corruption(mut fields: Fields<'_>) -> Option<Corruption> {
     Some(Corruption { processor, sources: sources.collect::<Option<_>>()? })
 }
 
-pub(crate) fn write_names(names: &CounterNames, output: &mut Output) {
+pub fn write_names(names: &CounterNames, output: &mut Output) {
     output.u32(names.names.len() as u32);
     for name in &names.names {
         output.utf16(name);

@@ -78,7 +78,7 @@ pub(super) fn image(opcode: u8, version: u16, mut fields: Fields<'_>) -> Option<
 }
 
 /// Appends version 3.
-pub(crate) fn write(image: &Image, output: &mut Output) {
+pub fn write(image: &Image, output: &mut Output) {
     output.pointer(image.base);
     output.pointer(image.size);
     output.u32(image.process.unwrap_or_default());

@@ -126,7 +126,7 @@ fn sid(fields: &mut Fields<'_>) -> Option<String> {
 }
 
 /// Appends version 4, without its user.
-pub(crate) fn write(process: &Process, output: &mut Output) {
+pub fn write(process: &Process, output: &mut Output) {
     output.pointer(process.unique_key);
     output.u32(process.process);
     output.u32(process.parent);

@@ -117,7 +117,7 @@ pub(super) fn definition(mut fields: Fields<'_>) -> Option<StackDefinition<'_>> 
 }
 
 impl Stack<'_> {
-    pub(crate) fn write(&self, output: &mut Output) {
+    pub fn write(&self, output: &mut Output) {
         output.u64(self.event_time);
         output.u32(self.process);
         output.u32(self.thread);
@@ -126,7 +126,7 @@ impl Stack<'_> {
 }
 
 impl StackKey {
-    pub(crate) fn write(&self, output: &mut Output) {
+    pub fn write(&self, output: &mut Output) {
         output.u64(self.event_time);
         output.u32(self.process);
         output.u32(self.thread);
@@ -135,7 +135,7 @@ impl StackKey {
 }
 
 impl StackDefinition<'_> {
-    pub(crate) fn write(&self, output: &mut Output) {
+    pub fn write(&self, output: &mut Output) {
         output.pointer(self.key);
         self.frames.iter().for_each(|frame| output.pointer(frame));
     }

@@ -42,7 +42,7 @@ pub(super) fn thread(opcode: u8, version: u16, mut fields: Fields<'_>) -> Option
 }
 
 /// Appends version 4.
-pub(crate) fn write(thread: &Thread, output: &mut Output) {
+pub fn write(thread: &Thread, output: &mut Output) {
     output.u32(thread.process);
     output.u32(thread.thread);
     output.zeros(details_length(4, output.pointer_size));

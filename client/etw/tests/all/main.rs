@@ -8,4 +8,3 @@ mod joining;
 mod mutations;
 mod shared;
 mod vectors;
-mod written;

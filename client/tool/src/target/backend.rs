@@ -3,13 +3,13 @@
 use crate::output::error::{Error, Result};
 #[cfg(windows)]
 use halprof_measure::Driver;
-use halprof_measure::ModelledTracing;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::tracing::session::Tracing;
 use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
 use shared_types::request::RequestCode;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
+use sim_etw::ModelledTracing;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -8,11 +8,11 @@ use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, EventKind, process as etw};
-use halprof_etw::write::{self, Origin, Session};
 use halprof_profile::file::{
     Branches, LOST_EVENTS, Metadata, Module, Process, Source, Statistics, Writer,
 };
 use shared_types::{Branch, Mode, Sample};
+use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeMap;
 use std::path::Path;
 

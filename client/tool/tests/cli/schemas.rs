@@ -8,9 +8,9 @@ use halprof_etw::PointerSize;
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::processor::{Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::write::{self, Origin, Session};
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
+use sim_etw::write::{self, Origin, Session};
 use std::fs::File;
 use std::path::Path;
 

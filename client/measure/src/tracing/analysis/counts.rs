@@ -369,6 +369,3 @@ impl<'a> Counter<'a> {
         unknown
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use std::path::Path;
 pub type Etl = Trace<BufReader<File>>;
 
 /// The name of a modelled machine's session: its trace has nothing else that says so.
-pub(crate) const MODEL_SESSION: &str = "halprof model";
+pub const MODEL_SESSION: &str = "halprof model";
 
 /// Whether a trace is of a modelled machine.
 pub fn is_modelled(header: &TraceHeader) -> bool {

@@ -61,6 +61,3 @@ fn read(path: &Path) -> Result<Vec<ProcessEvent>> {
     }
     Ok(events)
 }
-
-#[cfg(test)]
-mod tests;

@@ -493,6 +493,3 @@ fn refused(step: &'static str, error: u32) -> Error {
         ),
     }
 }
-
-#[cfg(test)]
-mod tests;

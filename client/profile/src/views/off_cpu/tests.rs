@@ -7,7 +7,7 @@ use crate::file::etl::tests::{a_stack, a_thread, an_image, frames, write_trace};
 use crate::symbols::SymbolPath;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::{Change, EventKind};
-use halprof_etw::write::Session;
+use sim_etw::write::Session;
 use std::path::PathBuf;
 use tempfile::TempDir;
 

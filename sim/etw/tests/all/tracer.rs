@@ -1,10 +1,16 @@
-use super::*;
-use crate::tracing::fake::{Fake, INTEL};
+//! Is a session made in the known order, and is everything undone?
+
+use halprof_measure::Error;
+use halprof_measure::tracing::session::{
+    Holders, Properties, SampledSource, TIMER, TraceEnd, TraceRequest, TraceState, Tracer, Tracing,
+};
+use shared_types::ErrorCode;
+use sim_etw::windows::{FakeWindows, INTEL, list};
 use tempfile::TempDir;
 
-fn windows() -> (TempDir, Fake) {
+fn windows() -> (TempDir, FakeWindows) {
     let folder = tempfile::tempdir().expect("a folder");
-    let fake = Fake::new(INTEL, folder.path());
+    let fake = FakeWindows::new(INTEL, folder.path());
     (folder, fake)
 }
 
@@ -126,7 +132,7 @@ fn the_next_session_undoes_what_a_killed_process_left() {
     killed.start(&counting()).expect("it starts");
     std::mem::forget(killed);
     fake.machine().locked = false;
-    Note::remove(folder.path());
+    std::fs::remove_file(folder.path().join("session.json")).expect("the note");
     Tracer::new(fake.clone()).start(&counting()).expect("it starts");
     // A session of that name that is somebody else's stays.
     let mut others = Properties::named();
@@ -169,25 +175,10 @@ fn an_end_is_found_whoever_made_it() {
 }
 
 #[test]
-fn a_process_that_ends_ends_its_session() {
-    let (folder, fake) = windows();
-    let mut tracer = Tracer::new(fake.clone());
-    tracer.start(&cycles_and_timer()).expect("it starts");
-    // Tests of this process that run beside this one may have theirs ended: none relies on it.
-    locked(&tracer.0).abandon();
-    let machine = fake.machine();
-    assert!(machine.session.is_none() && !machine.locked);
-    assert_eq!(machine.interval(19), 65_536);
-    assert_eq!(files(&folder), 0);
-    drop(machine);
-    assert!(tracer.stop().is_err(), "it has ended");
-}
-
-#[test]
 fn what_windows_lists_is_read_with_the_intervals_in_force() {
     let (_folder, fake) = windows();
     let mut tracer = Tracer::new(fake.clone());
-    assert_eq!(tracer.sources().expect("a list"), crate::tracing::fake::list(INTEL));
+    assert_eq!(tracer.sources().expect("a list"), list(INTEL));
     assert_eq!(tracer.counters().expect("a number"), Some(4));
     assert_eq!(tracer.holders(), Holders::default(), "it does not say");
 }

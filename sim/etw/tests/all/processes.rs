@@ -1,10 +1,16 @@
-use super::*;
-use crate::tracing::fake::{Fake, INTEL};
-use crate::tracing::session::Tracer;
+//! Are process and image events of a trace those of a driver's clock?
+
+use halprof_etw::clock::ClockType;
 use halprof_etw::payload::image::Image;
 use halprof_etw::payload::process::Process;
-use halprof_etw::write::{self, Origin, Session};
+use halprof_etw::payload::{Change, EventKind};
+use halprof_measure::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
+use halprof_measure::tracing::analysis::TracedProcesses;
+use halprof_measure::tracing::session::Tracer;
+use sim_etw::windows::{FakeWindows, INTEL};
+use sim_etw::write::{self, Origin, Session};
 use std::fs::File;
+use std::path::Path;
 
 const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
 const BASE: u64 = 0x7FF7_0000_0000;
@@ -54,7 +60,7 @@ fn write(path: &Path, clock_type: ClockType, origin: i64) {
 fn times_in_cycles_are_time_stamps() {
     use ProcessChange::{Ended, Loaded, Started, Unloaded};
     let folder = tempfile::tempdir().expect("a folder");
-    let fake = Fake::new(INTEL, folder.path());
+    let fake = FakeWindows::new(INTEL, folder.path());
     let mut source = TracedProcesses(Tracer::new(fake.clone()));
     source.start().expect("it starts");
     let machine = fake.machine();
@@ -83,11 +89,12 @@ fn times_in_cycles_are_time_stamps() {
 
 #[test]
 fn another_clock_is_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.etl");
     for clock_type in [ClockType::PerformanceCounter, ClockType::SystemTime] {
-        write(&path, clock_type, 1000);
-        let error = read(&path).expect_err("no time stamps");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut source = TracedProcesses(Tracer::new(FakeWindows::new(INTEL, folder.path())));
+        source.start().expect("it starts");
+        write(&folder.path().join(format!("{}.etl", std::process::id())), clock_type, 1000);
+        let error = source.stop().expect_err("no time stamps");
         assert!(error.to_string().contains("cycle counter"), "{error}");
     }
 }

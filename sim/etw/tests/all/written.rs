@@ -4,8 +4,8 @@ use halprof_etw::clock::ClockType;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Half, Stack, StackDefinition, StackKey};
 use halprof_etw::payload::{Change, counters, image, process, thread};
-use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{EventKind, Guid, Losses, PointerSize, Trace};
+use sim_etw::write::{Origin, Session, Writer};
 use std::io::Cursor;
 
 fn session(pointer_size: PointerSize, clock_type: ClockType) -> Session {

@@ -5,94 +5,94 @@
 //! values, samples at each source's interval with their call stacks, and what names all of them.
 //! What it cannot say is part of the truth: what ran before the first switch and after the last one.
 
-use crate::tracing::analysis::etl::MODEL_SESSION;
-use crate::tracing::session::{SampledSource, TIMER};
+use crate::write::{Origin, Session, Writer};
 use fastrand::Rng;
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
-use halprof_etw::write::{Origin, Session, Writer};
+use halprof_measure::tracing::analysis::etl::MODEL_SESSION;
+use halprof_measure::tracing::session::{SampledSource, TIMER};
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};
 
 /// What is modelled.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub struct Run {
     /// Decides everything that Windows would: who runs when, where and for how long.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// How many processors there are, at least one.
-    pub(crate) processors: u16,
+    pub processors: u16,
     /// The clock of the trace's times.
-    pub(crate) clock: ClockType,
+    pub clock: ClockType,
     /// The pointer size of the system.
-    pub(crate) pointer_size: PointerSize,
+    pub pointer_size: PointerSize,
     /// How long the session lasts, in microseconds.
-    pub(crate) length_us: u64,
+    pub length_us: u64,
     /// What the switches carry, at most 7.
-    pub(crate) counted: Vec<TracedSource>,
+    pub counted: Vec<TracedSource>,
     /// What is sampled.
-    pub(crate) sampled: Vec<TracedSource>,
+    pub sampled: Vec<TracedSource>,
     /// Whether samples have call stacks.
-    pub(crate) stacks: bool,
+    pub stacks: bool,
     /// One buffer of so many is lost; 0 for none.
-    pub(crate) lost_buffers_one_in: u32,
+    pub lost_buffers_one_in: u32,
 }
 
 /// A source, and how often its event happens.
 #[derive(Clone, Debug)]
-pub(crate) struct TracedSource {
+pub struct TracedSource {
     /// Windows' name.
-    pub(crate) name: String,
+    pub name: String,
     /// Its number, and the interval between samples.
-    pub(crate) source: SampledSource,
+    pub source: SampledSource,
     /// The events of each processor from its first switch to its last one. The timer needs none.
-    pub(crate) events: Vec<u64>,
+    pub events: Vec<u64>,
 }
 
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Truth {
+pub struct Truth {
     /// By thread, in the slices of which both ends are in the trace. Thread 0 is all idle threads.
-    pub(crate) threads: BTreeMap<u32, ThreadTruth>,
+    pub threads: BTreeMap<u32, ThreadTruth>,
     /// The samples in the order of time, with their stacks.
-    pub(crate) samples: Vec<SampleTruth>,
+    pub samples: Vec<SampleTruth>,
 }
 
 /// What a thread did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadTruth {
+pub struct ThreadTruth {
     /// Its process.
-    pub(crate) process: u32,
+    pub process: u32,
     /// How often it was switched out.
-    pub(crate) switches: u64,
+    pub switches: u64,
     /// Its time on processors, in ticks.
-    pub(crate) ticks: u64,
+    pub ticks: u64,
     /// The counts, in the order of what the switches carry.
-    pub(crate) counts: Vec<u64>,
+    pub counts: Vec<u64>,
     /// The events of what is sampled.
-    pub(crate) sampled: Vec<u64>,
+    pub sampled: Vec<u64>,
     /// Whether the trace has all of it.
-    pub(crate) complete: bool,
+    pub complete: bool,
 }
 
 /// A sample and its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SampleTruth {
+pub struct SampleTruth {
     /// In ticks.
-    pub(crate) time: i64,
+    pub time: i64,
     /// Where it was.
-    pub(crate) processor: u16,
+    pub processor: u16,
     /// 0 on an idle processor.
-    pub(crate) thread: u32,
+    pub thread: u32,
     /// The source's number.
-    pub(crate) source: u32,
+    pub source: u32,
     /// The address.
-    pub(crate) ip: u64,
+    pub ip: u64,
     /// The kernel's half of its stack, innermost first; empty if there is none.
-    pub(crate) kernel: Vec<u64>,
+    pub kernel: Vec<u64>,
     /// The user half.
-    pub(crate) user: Vec<u64>,
+    pub user: Vec<u64>,
 }
 
 /// Ticks of the performance counter in a second, as on today's Windows, and the processors' clock.
@@ -103,7 +103,7 @@ const ORIGIN: i64 = 1_000_000;
 /// 13 June 2022 (FILETIME).
 const START_TIME: u64 = 132_995_520_000_000_000;
 /// The length of buffers: small, so that a short run has many.
-const BUFFER: u32 = 4096;
+pub const BUFFER: u32 = 4096;
 /// The values of counters have so many bits, and begin anywhere.
 const VALUE_BITS: u32 = 48;
 
@@ -158,7 +158,7 @@ struct Generator<'a> {
 
 impl Run {
     /// Writes the trace; returns what is true of it.
-    pub(crate) fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
+    pub fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
         let mut generator = Generator::new(self);
         generator.generate();
         let Generator { mut events, truth, mut rng, .. } = generator;
@@ -509,6 +509,3 @@ fn sample_times(
         begin + ticks as i64
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,12 @@
 //! Does the reader find in a trace what the generator knows to be true?
 
-use super::{Run, SampleTruth, TracedSource, Truth};
-use crate::tracing::analysis::counts::{Query, TraceCounts};
-use crate::tracing::session::{SampledSource, TIMER};
 use halprof_etw::clock::ClockType;
 use halprof_etw::join::stacks::Joiner;
 use halprof_etw::payload::stack::Half;
 use halprof_etw::{EventKind, PointerSize, Trace};
+use halprof_measure::tracing::analysis::counts::{Query, TraceCounts};
+use halprof_measure::tracing::session::{SampledSource, TIMER};
+use sim_etw::generator::{BUFFER, Run, SampleTruth, TracedSource, Truth};
 use std::fs;
 use std::io::Cursor;
 use tempfile::TempDir;
@@ -49,7 +49,7 @@ fn written(run: &Run) -> (Vec<u8>, Truth) {
 
 /// The buffers after the header in another order, as a busy disk gets them.
 fn reordered(mut trace: Vec<u8>, seed: u64) -> Vec<u8> {
-    let size = super::BUFFER as usize;
+    let size = BUFFER as usize;
     let buffers: Vec<Vec<u8>> = trace.split_off(size).chunks(size).map(<[u8]>::to_vec).collect();
     let mut order: Vec<usize> = (0..buffers.len()).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut order);

@@ -1,8 +1,6 @@
 //! A test double of Windows: what it lists, and the state of its one session.
 
-use super::session::ProfileSource;
-use super::session::Properties;
-use super::session::{Calls, Class, Control, Lock};
+use halprof_measure::tracing::session::{Calls, Class, Control, Lock, ProfileSource, Properties};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 type Listed = (u32, &'static str);
 
 /// What Windows lists on an Intel processor (intel-C of reference/windows-ids.csv, in part).
-pub(super) const INTEL: &[Listed] = &[
+pub const INTEL: &[Listed] = &[
     (0, "Timer"),
     (2, "TotalIssues"),
     (6, "BranchInstructions"),
@@ -26,7 +24,7 @@ pub(super) const INTEL: &[Listed] = &[
     (34, "UnhaltedCoreCyclesFixed"),
 ];
 /// The same on AMD's Zen 2 (amd-zen2-B, in part).
-pub(super) const AMD: &[Listed] = &[
+pub const AMD: &[Listed] = &[
     (0, "Timer"),
     (2, "TotalIssues"),
     (6, "BranchInstructions"),
@@ -35,10 +33,10 @@ pub(super) const AMD: &[Listed] = &[
     (11, "BranchMispredictions"),
 ];
 /// The same where a hypervisor hides the counters.
-pub(super) const VIRTUALISED: &[Listed] = &[(0, "Timer")];
+pub const VIRTUALISED: &[Listed] = &[(0, "Timer")];
 
 /// A list as a backend returns it.
-pub(super) fn list(listed: &[Listed]) -> Vec<ProfileSource> {
+pub fn list(listed: &[Listed]) -> Vec<ProfileSource> {
     let source = |&(id, name): &Listed| {
         let (min_interval, max_interval, interval) =
             if id == 0 { (1221, 1_000_000, 10_000) } else { (4096, 2_147_483_647, 65_536) };
@@ -48,7 +46,7 @@ pub(super) fn list(listed: &[Listed]) -> Vec<ProfileSource> {
 }
 
 /// A list as Windows writes it.
-pub(super) fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
+pub fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let mut name: Vec<u8> = source.name.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -64,29 +62,36 @@ pub(super) fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
 
 /// The machine on which halprof's processes run.
 #[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) sources: Vec<ProfileSource>,
-    pub(super) counters: u32,
-    pub(super) folder: PathBuf,
-    pub(super) free_bytes: u64,
-    pub(super) locked: bool,
-    pub(super) privileged: bool,
+pub struct Machine {
+    /// What Windows lists, with the intervals in force.
+    pub sources: Vec<ProfileSource>,
+    /// The sources that one session can count.
+    pub counters: u32,
+    /// The folder for the session's files.
+    pub folder: PathBuf,
+    /// The free bytes of its disk.
+    pub free_bytes: u64,
+    /// Whether somebody holds the mutex.
+    pub locked: bool,
+    /// Whether the process has SeSystemProfilePrivilege.
+    pub privileged: bool,
     /// The properties of the session, if one runs.
-    pub(super) session: Option<Properties>,
+    pub session: Option<Properties>,
     /// The errors that calls return, by their names.
-    pub(super) refused: BTreeMap<&'static str, u32>,
+    pub refused: BTreeMap<&'static str, u32>,
     /// The calls that change something, in order.
-    pub(super) calls: Vec<String>,
+    pub calls: Vec<String>,
 }
 
 /// Windows, as one process sees it.
 #[derive(Clone, Debug)]
-pub(super) struct Fake(pub(super) Arc<Mutex<Machine>>);
+pub struct FakeWindows(pub Arc<Mutex<Machine>>);
 
 const HANDLE: u64 = 0x21;
 
-impl Fake {
-    pub(super) fn new(listed: &[Listed], folder: &Path) -> Self {
+impl FakeWindows {
+    /// A machine that lists these sources, with this folder and without a session.
+    pub fn new(listed: &[Listed], folder: &Path) -> Self {
         Self(Arc::new(Mutex::new(Machine {
             sources: list(listed),
             counters: 4,
@@ -100,13 +105,18 @@ impl Fake {
         })))
     }
 
-    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+    /// The machine, to look at and to change.
+    ///
+    /// # Panics
+    /// If a thread has panicked while it had the machine.
+    pub fn machine(&self) -> MutexGuard<'_, Machine> {
         self.0.lock().expect("no panic")
     }
 }
 
 impl Machine {
-    pub(super) fn interval(&self, id: u32) -> u32 {
+    /// The interval in force of a source; 0 for one that is not listed.
+    pub fn interval(&self, id: u32) -> u32 {
         let mut sources = self.sources.iter();
         sources.find(|source| source.id == id).map_or(0, |source| source.interval)
     }
@@ -121,7 +131,7 @@ fn words(data: &[u8]) -> Vec<u32> {
     data.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect()
 }
 
-impl Calls for Fake {
+impl Calls for FakeWindows {
     fn lock(&mut self) -> Result<Lock, u32> {
         let mut machine = self.machine();
         let held = std::mem::replace(&mut machine.locked, true);

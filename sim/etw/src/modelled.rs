@@ -1,19 +1,13 @@
 //! A modelled machine that measures by a trace: its counters count what it runs, and the trace is
 //! what Windows' tracing would have written of it.
 
-pub(crate) mod generator;
-
-use crate::connection::{Connection, Setup};
-use crate::error::{Error, Result};
-use crate::session::{Held, Session};
-use crate::source::Source;
-use crate::tracing::session::{
-    ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
-};
-use crate::transport::Transport;
-use generator::{Run, TracedSource};
+use crate::generator::{Run, TracedSource};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
+use halprof_measure::tracing::session::{
+    ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
+};
+use halprof_measure::{Connection, Error, Result, Session, Setup, Source, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 
@@ -33,8 +27,13 @@ pub struct ModelledTracing<T: Transport + 'static> {
 impl<T: Transport + 'static> ModelledTracing<T> {
     /// Measures the machine that this transport leads to.
     pub fn new(machine: T) -> Result<Self> {
-        let connection = Held::Owned(Box::new(Connection::new(machine)?));
-        Ok(Self { session: Session::open_held(connection, true, false)?, running: None })
+        let session = Session::owning(Connection::new(machine)?, true, false)?;
+        Ok(Self { session, running: None })
+    }
+
+    /// The machine that is measured.
+    pub fn machine(&mut self) -> &mut T {
+        self.session.transport()
     }
 
     fn run(&mut self, request: &TraceRequest, counts: &[Vec<Count>]) -> Result<Run> {
@@ -140,68 +139,5 @@ impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
         let (file, _) = run.write(file).map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
         Ok((trace, TraceState { bytes, ..TraceState::default() }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::in_process::{InProcess, ModelledMachine, spec};
-    use crate::tracing::analysis::counts::{Query, Sums, TraceCounts};
-    use sim::load::workload;
-    use sim::machines::models::MODELS;
-    use std::fs;
-
-    /// Programs with exact amounts of each event that the HALs of Windows 10 count by these names.
-    const WORKLOAD: &str = "instructions=7000003,cycles=9000001,branches=1000033,\
-        branch-misses=20011,llc-misses=3001,processors=all";
-    const COUNTED: [(&str, u128); 5] = [
-        ("TotalIssues", 7_000_003),
-        ("TotalCycles", 9_000_001),
-        ("BranchInstructions", 1_000_033),
-        ("BranchMispredictions", 20_011),
-        ("CacheMisses", 3001),
-    ];
-
-    /// The built-in models and, where they are, dumps of real processors.
-    fn machines() -> impl Iterator<Item = String> {
-        let dumps = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cpuid");
-        let dumps = fs::read_dir(dumps).into_iter().flatten().flatten();
-        let paths = dumps.map(|file| file.path().display().to_string());
-        MODELS.iter().map(|model| model.name.to_owned()).chain(paths)
-    }
-
-    #[test]
-    fn counts_of_a_trace_are_those_of_the_machine() {
-        let workload = workload::parse(WORKLOAD).expect("a workload");
-        let mut checked = 0;
-        for name in machines() {
-            let Ok(spec) = spec(&name) else { continue };
-            let machine = InProcess::new(&spec.leaves);
-            let mut backend = ModelledTracing::new(machine).expect("a machine");
-            let sources = backend.sources().expect("its sources");
-            let most = backend.counters().expect("counters").expect("a number") as usize;
-            let counted = COUNTED.iter().filter_map(|&(name, amount)| {
-                let source = sources.iter().find(|source| source.name == name)?;
-                Some((source.id, amount))
-            });
-            let (counted, amounts): (Vec<u32>, Vec<u128>) = counted.take(most).unzip();
-            if counted.is_empty() {
-                continue;
-            }
-            let request = TraceRequest { counted, ..TraceRequest::default() };
-            backend.start(&request).expect("started");
-            backend.session.transport().begin(&workload);
-            while backend.session.transport().advance(u64::MAX).expect("no faults") {}
-            let (file, _) = backend.stop().expect("a trace");
-            let counts = TraceCounts::read(file.path(), &Query::default()).expect("counts");
-            let mut sums = Sums::default();
-            counts.cells.iter().for_each(|cell| sums.add(&cell.sums));
-            let processors = spec.leaves.len() as u128;
-            let amounts: Vec<u128> = amounts.iter().map(|amount| amount * processors).collect();
-            assert_eq!(sums.counts, amounts, "{name}");
-            checked += 1;
-        }
-        assert!(checked >= 10, "{checked}");
     }
 }

@@ -4,14 +4,15 @@
 //! Each processor fills a buffer of its own, which goes to the file when it is full. Buffers and
 //! events can be lost, as they are when a disk is too slow.
 
-use crate::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER, flag};
-use crate::bytes::{Layout, Output, PointerSize};
-use crate::clock::ClockType;
-use crate::header::{COUNTERS_SHIFT, Full, PerfInfo, System};
-use crate::id::{self, EventId, group};
-use crate::payload::stack::Half;
-use crate::payload::trace::TraceHeader;
-use crate::payload::{Change, EventKind, counters, image, process, thread};
+use halprof_etw::PointerSize;
+use halprof_etw::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER, flag};
+use halprof_etw::bytes::{Layout, Output};
+use halprof_etw::clock::ClockType;
+use halprof_etw::header::{COUNTERS_SHIFT, Full, PerfInfo, System};
+use halprof_etw::id::{self, EventId, group};
+use halprof_etw::payload::stack::Half;
+use halprof_etw::payload::trace::TraceHeader;
+use halprof_etw::payload::{Change, EventKind, counters, image, process, thread};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// A session.

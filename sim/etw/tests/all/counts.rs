@@ -1,13 +1,13 @@
 //! Are the counts of threads those that are in the trace, and is all time accounted for?
 
-use super::{Cell, Query, Sums, TraceCounts};
-use crate::error::Error;
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, EventKind, counters};
-use halprof_etw::write::{self, Origin, Session};
+use halprof_measure::Error;
+use halprof_measure::tracing::analysis::counts::{Cell, CountedThread, Query, Sums, TraceCounts};
 use serde_json::{Value, json};
+use sim_etw::write::{self, Origin, Session};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use tempfile::NamedTempFile;
@@ -87,7 +87,7 @@ fn parts_add_up_to_the_whole() {
         assert_all_time_is_there(&one);
         for cell in &one.cells {
             let own = &one.threads[cell.thread].thread;
-            let same = |other: &super::CountedThread| {
+            let same = |other: &CountedThread| {
                 (other.thread.id, other.thread.started_ns) == (own.id, own.started_ns)
             };
             let number = sliced.threads.iter().position(same).expect("the thread");

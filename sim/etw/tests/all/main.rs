@@ -1,0 +1,9 @@
+//! Does what stands for Windows' tracing write what the reader and the sessions make of it?
+
+mod counts;
+mod generated;
+mod modelled;
+mod plan;
+mod processes;
+mod tracer;
+mod written;
