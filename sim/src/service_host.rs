@@ -50,7 +50,7 @@ impl service::Host for Modelled {
 const IN_A_DPC: Interrupted =
     Interrupted { ip: 0xFFFF_F800_0000_1000, mode: Mode::Kernel, process: 0, thread: 0 };
 /// Instructions of START's self-test after which interrupts are let in: its counters overflow at the
-/// end of one such step, and are found at 0.
+/// end of one such step, are stopped there, and so found at 0.
 const EXERCISED_AT_ONCE: u64 = 40;
 /// The most interrupts taken one after the other before the work goes on.
 const INTERRUPTS_IN_A_ROW: usize = 1000;

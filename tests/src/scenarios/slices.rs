@@ -39,7 +39,8 @@ fn every(interval: u64, source: u32) -> Spec {
 const TWO_SLICES: [u32; 7] = [0x06, 0x0B, 0x1B, 0x1C, 0x1D, 0x1E, TIME];
 
 /// Reset leaves a bit for each general counter in the global control register, so that a select
-/// alone would start its counter. Instructions retire between any two register writes.
+/// alone would start its counter, at START and after sleep. Instructions retire between any two
+/// register writes.
 fn counters_of_a_slice_begin_and_end_together<B: Backend>() {
     let raw = Spec { raw: 0xC0, counters: 1, ..spec(ProfileSource::RAW.0) };
     for model in ["core2", "skylake", "sapphire-rapids", "zen4"] {
@@ -48,6 +49,9 @@ fn counters_of_a_slice_begin_and_end_together<B: Backend>() {
             machine.configure(flags, &[raw, spec(TOTAL_ISSUES)], 0);
             machine.cpu(0).before_each_write.set(Event::Instructions, 10, 0);
             machine.start();
+            machine.sleep();
+            machine.lose_registers();
+            machine.wake();
             machine.stop();
             let counted = machine.counted();
             assert_eq!(counted[0], counted[1], "{model}, {flags}");
