@@ -54,6 +54,9 @@ impl Capabilities {
                 historic::discover(&mut capabilities, machine);
             }
         }
+        // The four run for one write of the global control, which a hypervisor that shows version 1 does
+        // not have.
+        capabilities.errata.reset_at_start &= capabilities.gate == Gate::Global;
         // KVM in Linux 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0,
         // 49ff3b4aec51).
         capabilities.masks_lvtpc |= capabilities.virtualized;

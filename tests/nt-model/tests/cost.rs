@@ -87,7 +87,7 @@ fn requests_on_many_processors() {
             let stop = cost(&mut client, session::STOP, number);
             // Exact on Intel, less on AMD.
             for (name, cost, accessed, most) in [
-                ("start", start, [43, 2, 3], PROCESSOR_MOST),
+                ("start", start, [41, 2, 3], PROCESSOR_MOST),
                 ("snapshot", snapshot, [3, 2, 0], PROCESSOR_MOST),
                 ("drain", drain, [0, 0, 0], PROCESSOR_MOST),
                 ("stop", stop, [12, 3, 1], PROCESSOR_MOST),
