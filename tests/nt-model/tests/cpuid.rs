@@ -37,6 +37,31 @@ const FLIPPED: [(u32, Option<u32>, [bool; 4]); 9] = [
     (0x8000_0001, None, [false, true, true, true]),
     (0x8000_0022, None, [true; 4]),
 ];
+/// The bits on which it depends which registers there are: leaf, sub-leaf, register, bit.
+const PROMISES: [(u32, Option<u32>, usize, u32); 15] = [
+    // PDCM, x2APIC; MSR, APIC, debug store.
+    (1, None, ECX, 15),
+    (1, None, ECX, 21),
+    (1, None, EDX, 5),
+    (1, None, EDX, 9),
+    (1, None, EDX, 21),
+    // Hybrid, architectural LBR.
+    (7, Some(0), EDX, 15),
+    (7, Some(0), EDX, 19),
+    // Four bits that each version from 1 to 6, and each number of general counters, has one of.
+    (0xA, None, EAX, 0),
+    (0xA, None, EAX, 1),
+    (0xA, None, EAX, 2),
+    (0xA, None, EAX, 10),
+    // PerfCtrExtCore; PerfMonV2, LbrStack, LbrAndPmcFreeze.
+    (0x8000_0001, None, ECX, 23),
+    (0x8000_0022, None, EAX, 0),
+    (0x8000_0022, None, EAX, 1),
+    (0x8000_0022, None, EAX, 2),
+];
+const EAX: usize = 0;
+const ECX: usize = 2;
+const EDX: usize = 3;
 /// The hypervisor's: its interface, its features, its hints, what of the hardware it uses.
 const HYPERVISOR: [u32; 4] = [0x4000_0001, 0x4000_0003, 0x4000_0004, 0x4000_0006];
 /// Hv#1, from Microsoft.
@@ -73,6 +98,32 @@ fn change(leaves: &mut Leaves, leaf: u32, subleaf: Option<u32>, value: CpuidResu
     }
 }
 
+fn register(leaves: &Leaves, leaf: u32, subleaf: Option<u32>, register: usize) -> u32 {
+    let CpuidResult { eax, ebx, ecx, edx } = leaves.get(leaf, subleaf.unwrap_or(0));
+    [eax, ebx, ecx, edx][register]
+}
+
+/// Flips one bit, the same on every processor.
+fn flip_one(
+    processors: &mut [Leaves],
+    (leaf, subleaf, register, bit): (u32, Option<u32>, usize, u32),
+) {
+    for leaves in processors {
+        let CpuidResult { eax, ebx, ecx, edx } = leaves.get(leaf, subleaf.unwrap_or(0));
+        let mut all = [eax, ebx, ecx, edx];
+        all[register] ^= 1 << bit;
+        let [eax, ebx, ecx, edx] = all;
+        change(leaves, leaf, subleaf, CpuidResult { eax, ebx, ecx, edx });
+    }
+}
+
+/// Which of [`PROMISES`] a processor makes.
+fn promises(leaves: &Leaves) -> [bool; PROMISES.len()] {
+    PROMISES.map(|(leaf, subleaf, number, bit)| {
+        leaves.contains(leaf) && register(leaves, leaf, subleaf, number) >> bit & 1 == 1
+    })
+}
+
 /// Flips a few bits, the same on every processor; returns what was changed, in words.
 fn flip(processors: &mut [Leaves], rng: &mut Rng) -> String {
     let mut words = String::new();
@@ -95,13 +146,7 @@ fn flip(processors: &mut [Leaves], rng: &mut Rng) -> String {
         let (leaf, subleaf, which) = there[rng.usize(..there.len())];
         let registers: Vec<usize> = (0..4).filter(|&register| which[register]).collect();
         let (register, bit) = (registers[rng.usize(..registers.len())], rng.u32(..32));
-        for leaves in &mut *processors {
-            let CpuidResult { eax, ebx, ecx, edx } = leaves.get(leaf, subleaf.unwrap_or(0));
-            let mut all = [eax, ebx, ecx, edx];
-            all[register] ^= 1 << bit;
-            let [eax, ebx, ecx, edx] = all;
-            change(leaves, leaf, subleaf, CpuidResult { eax, ebx, ecx, edx });
-        }
+        flip_one(processors, (leaf, subleaf, register, bit));
         let name = ["EAX", "EBX", "ECX", "EDX"][register];
         write!(words, " {leaf:#x}.{subleaf:?} {name}[{bit}]").expect("a string");
     }
@@ -182,6 +227,35 @@ fn no_rule_is_broken(seeds: std::ops::Range<u64>) {
     let ran: u32 = results.into_iter().flatten().sum();
     println!("{ran} sessions ran in {runs} machines");
     assert!(u64::from(ran) > runs / 2, "{ran} sessions ran in {runs} machines");
+}
+
+/// Each promise that a processor makes is taken back, alone, on one dump of each kind.
+#[test]
+fn a_promise_that_is_not_made_breaks_no_rule() {
+    let Some(file) = driver::file() else { return };
+    let mut kinds = Vec::new();
+    for (name, leaves) in all_dumps() {
+        let made = promises(&leaves[0]);
+        if !kinds.iter().any(|(_, _, others)| *others == made) {
+            kinds.push((name, leaves, made));
+        }
+    }
+    let cases: Vec<_> = kinds
+        .iter()
+        .flat_map(|kind| PROMISES.into_iter().zip(kind.2).map(move |(bit, made)| (kind, bit, made)))
+        .filter(|&(.., made)| made)
+        .collect();
+    let results = sweep(0..cases.len() as u64, |case| {
+        let ((name, leaves, _), bit, _) = &cases[case as usize];
+        let mut leaves = leaves.clone();
+        flip_one(&mut leaves, *bit);
+        let (leaf, _, register, number) = *bit;
+        ask_all(&file, &leaves, case)
+            .map_err(|error| format!("{name} {leaf:#x} {register} [{number}]: {error}"))
+    });
+    println!("{} dumps, {} cases", kinds.len(), cases.len());
+    let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
