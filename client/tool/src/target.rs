@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub(crate) mod context;
+pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod machine_id;
 pub(crate) mod seal_key;

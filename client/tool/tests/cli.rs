@@ -13,6 +13,7 @@ mod export;
 mod foreign;
 mod hal_sources;
 mod hostile;
+mod limits;
 mod manuals;
 mod measure;
 mod openmetrics;

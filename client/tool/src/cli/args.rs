@@ -4,7 +4,7 @@ use crate::cli::help;
 use crate::output::error::Error;
 use crate::output::number::thousands;
 use crate::target::backend::DRIVER_OR_ETW;
-use crate::target::seal_key;
+use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser,
@@ -111,6 +111,12 @@ impl Arguments {
                 }
                 if !WITHOUT_MACHINE.contains(&name.as_str()) {
                     subcommand = subcommand.arg(machine());
+                }
+                let limits = limits::help(name);
+                if !limits.is_empty() {
+                    let after = subcommand.get_after_help().map(ToString::to_string);
+                    let after = after.unwrap_or_default();
+                    subcommand = subcommand.after_help(format!("{after}\n\n{limits}"));
                 }
                 rarely_needed_last(subcommand)
             })
@@ -298,6 +304,11 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// The options that some backend cannot do, and whether they are given.
+    pub(crate) const fn limited(&self) -> [(&'static str, bool); 2] {
+        [("--approximate", self.approximate), ("--event-file", self.event_file.is_some())]
+    }
+
     /// Whether no source was named.
     pub(crate) fn is_default(&self) -> bool {
         self.events.is_empty() && self.groups.0.is_empty()
@@ -393,6 +404,15 @@ pub(crate) struct Work {
     /// Run this program with its arguments, and measure until it ends
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+impl Work {
+    /// Whether the workload says which programs run, in which mode and where their code is.
+    pub(crate) fn has_programs(&self) -> bool {
+        const KEYS: [&str; 7] = ["programs", "user", "short", "code", "image", "function", "skid"];
+        let keys = self.workload.iter().flat_map(|text| text.split(','));
+        keys.filter_map(|part| part.split_once('=')).any(|(key, _)| KEYS.contains(&key.trim()))
+    }
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use crate::select::event_set::{EventSet, Purpose};
 use crate::select::trace_plan::Offer;
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
+use crate::target::limits;
 use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
 use halprof_measure::errata::Erratum;
@@ -60,8 +61,12 @@ struct Assignment {
 }
 
 pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u32> {
+    limits::refuse(ctx.method, "check", &options.selection.limited())?;
     let (result, status) = match &mut ctx.tracing {
-        Some(tracing) => traced(options, &Offer::of(tracing.as_mut())?)?,
+        Some(tracing) => {
+            let offer = Offer::of(tracing.as_mut())?;
+            traced(options, &offer).map_err(|error| ctx.without_counters(error))?
+        }
         None => planned(options, ctx)?,
     };
     output.warn_all(&result.warnings);
@@ -72,10 +77,7 @@ pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> 
 
 /// Whether one session of Windows' own tracing counts them all; on which counters it does not say.
 fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u32)> {
-    let events = match offer.named(&options.selection)? {
-        Some(events) => events,
-        None => plan::counted_by_default(&offer.sources, offer.counters),
-    };
+    let events = offer.counted(&options.selection)?;
     let sessions = plan::sessions(&events, offer.counters, true)?.len();
     let fits = sessions <= 1;
     let explanation = match sessions {

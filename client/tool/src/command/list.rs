@@ -11,8 +11,9 @@ use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
 use crate::select::filters::Names;
 use crate::select::source::{OWN_BITS, can_count};
-use crate::select::trace_plan::{Offer, refuse_options};
+use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
+use crate::target::limits;
 use halprof_measure::Source;
 use halprof_measure::selection::format_processors;
 use halprof_measure::tracing::session::ProfileSource;
@@ -143,11 +144,12 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
 
 /// The sources that Windows lists, all of which can be counted and sampled.
 fn traced(options: &args::List, offer: Offer, ctx: &mut Context) -> Result<ListResult> {
-    refuse_options(&[
+    let given = [
         ("--events", options.events),
         ("--event-file", options.event_file.is_some()),
         ("--approximate", options.approximate),
-    ])?;
+    ];
+    limits::refuse(ctx.method, "list", &given)?;
     let names = Names::new(options.glob.as_slice());
     let catalog = ctx.catalog(false)?;
     let sources = offer.sources.into_iter().filter(|source| names.pass(&source.name));

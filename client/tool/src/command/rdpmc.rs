@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::run::runner::{Every, Runner};
 use crate::target::context::Context;
+use crate::target::limits;
 use halprof_measure::Session;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,7 +34,7 @@ pub(crate) struct RdpmcResult {
 const WARNING: &str = "while this runs, every program on this machine can read the performance counters by RDPMC, and with them learn what other programs do";
 
 pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> Result<u32> {
-    ctx.refuse_tracing("rdpmc", "only the driver lets programs read counters")?;
+    limits::refuse(ctx.method, "rdpmc", &[("rdpmc", true)])?;
     if options.holding == Some(Holding::Status) {
         let state = RdpmcResult::new(&ctx.connection.rdpmc()?);
         output.result("rdpmc", &state, RdpmcResult::text)?;

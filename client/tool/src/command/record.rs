@@ -13,7 +13,7 @@ use crate::results::recording::{InPass, in_pass, metadata};
 use crate::results::target::Target;
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
-use crate::run::recorder::{Recorded, Recorder, configured};
+use crate::run::recorder::{Recorder, configured};
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::select::errata::{self, EventErrata};
@@ -25,7 +25,7 @@ use crate::select::sampling_rate::SamplingRate;
 use crate::select::time::{nanoseconds, slice_length};
 use crate::select::warnings::one_event_file;
 use crate::target::context::Context;
-use crate::target::seal_key;
+use crate::target::{limits, seal_key};
 use halprof_measure::Failure;
 use halprof_measure::float::float;
 use halprof_profile::file::{self, Background, Metadata, Writer, cannot_count};
@@ -121,6 +121,7 @@ fn print(result: &RecordResult, target: Target, output: &Output) -> Result<()> {
 }
 
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
+    refuse_limits(options, ctx.method)?;
     if let Some(mut tracing) = ctx.tracing.take() {
         return traced::run(options, tracing.as_mut(), ctx, output);
     }
@@ -147,6 +148,20 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
         Some(error) => error.exit_status(),
         None => runner.program_status(),
     })
+}
+
+/// Refuses what the backend cannot do.
+fn refuse_limits(options: &args::Record, method: limits::Method) -> Result<()> {
+    let given = [
+        ("--branches", options.branches.is_some()),
+        ("--passes", options.passes),
+        ("--rate", options.rate.is_some()),
+        ("--rotate", options.work.rotate.is_some()),
+        // With `--pin` it says where the program runs.
+        ("--cpu", !options.selection.processors.is_empty() && !options.work.pin),
+        ("--workload programs", options.work.has_programs()),
+    ];
+    limits::refuse(method, "record", &[&given, &options.selection.limited()[..]].concat())
 }
 
 /// `--rate` chooses the periods; a given period would be ignored.
@@ -280,7 +295,9 @@ fn record(
     let elapsed_ns = finished.statistics.elapsed_ns;
     let in_step = Advice::in_step(&finished.in_step.sources(&metadata));
     let changed = finished.changes.iter().filter_map(Advice::counters_changed);
-    let advice = advice(&finished, options).into_iter().chain(in_step).chain(changed).collect();
+    let generated = finished.statistics.generated;
+    let enough = advice(generated, finished.busiest, elapsed_ns, (options, ctx.method));
+    let advice = enough.into_iter().chain(in_step).chain(changed).collect();
     let ended = finished.ended.map(Error::from);
     let result = RecordResult {
         ended: ended.as_ref().map(Error::failure),
@@ -349,12 +366,17 @@ fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice>
 
 /// Advice for the next recording. Few samples at a default period only mean a short recording, and
 /// `report` says how accurate its shares are.
-fn advice(recorded: &Recorded, options: &args::Record) -> Option<Advice> {
-    let statistics = &recorded.statistics;
-    let advice = Advice::on(statistics.generated, recorded.busiest, statistics.elapsed_ns);
+fn advice(
+    samples: u64,
+    busiest: u64,
+    elapsed_ns: u64,
+    (options, method): (&args::Record, limits::Method),
+) -> Option<Advice> {
+    let advice =
+        Advice::on(samples, busiest, elapsed_ns, limits::allows(method, "record", "--rate"));
     let defaulted = options.selection.is_default() && options.rate.is_none();
     let calibrated = options.rate == Some(Rate::Auto);
-    let enough = defaulted || calibrated && SamplingRate::is_reached(statistics.generated);
+    let enough = defaulted || calibrated && SamplingRate::is_reached(samples);
     advice.filter(|advice| !enough || advice.code != Advice::TOO_FEW)
 }
 

@@ -7,6 +7,7 @@ use crate::output::table::Width;
 use crate::results::registers::{FieldRow, decode};
 use crate::select::event_set::processors_of;
 use crate::target::context::Context;
+use crate::target::limits;
 use halprof_measure::selection;
 use halprof_setup::describe::ProcessorDescription;
 use schemars::JsonSchema;
@@ -38,7 +39,7 @@ struct RegisterRow {
 }
 
 pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u32> {
-    ctx.refuse_tracing("registers", "Windows' own tracing reads no registers")?;
+    limits::refuse(ctx.method, "registers", &[("registers", true)])?;
     let indexes = match args::joined(&options.processors) {
         Some(list) => processors_of(&selection::parse_processors(&list)?, &ctx.machine.processors)?,
         None => vec![0],

@@ -22,7 +22,7 @@ mod traced;
 use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
-use crate::output::error::{Error, Result};
+use crate::output::error::Result;
 use crate::results::count_row::CountRow;
 use crate::results::counts::By;
 use crate::results::view::{CountedEvent, View};
@@ -33,6 +33,7 @@ use crate::select::periods;
 use crate::select::time::slice_length;
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
+use crate::target::limits;
 use bench::Bench;
 use evaluate::Evaluation;
 use halprof_profile::file::cannot_count;
@@ -51,10 +52,10 @@ pub(crate) fn run_by(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u32> {
+    refuse_limits(options, ctx.method)?;
     if let Some(mut tracing) = ctx.tracing.take() {
         return traced::run(options, tracing.as_mut(), ctx, output);
     }
-    refuse_what_traces_do(options)?;
     let slice_100ns = slice_length(options.work.rotate)?;
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let requested = metrics.requested(&options.metrics)?;
@@ -110,32 +111,21 @@ pub(crate) fn run_by(
     Ok(runner.program_status())
 }
 
-/// Refuses what needs the context switches of a trace: counts here are of processors, and samples
-/// divide them.
-fn refuse_what_traces_do(options: &args::Stat) -> Result<()> {
-    if options.by == Some(Dividing::Thread) {
-        return Err(Error::usage(
-            "`--by thread` needs the context switches of a trace",
-            "`--by process` divides counts by samples; `--from FILE.etl` counts each thread.",
-        ));
-    }
-    if !options.process.is_empty() && options.by.is_none() {
-        return Err(Error::usage(
-            "`--process` chooses rows of `--by process`: without it, counts are of whole processors",
-            "Add `--by process`, as in `halprof stat --by process --pid 1234`.",
-        ));
-    }
-    let divides = options.by.is_some();
-    let beside = [
-        ("--interval", divides && options.interval.is_some()),
-        ("--metric", divides && !options.metrics.is_empty()),
+/// Refuses what the backend cannot do.
+fn refuse_limits(options: &args::Stat, method: limits::Method) -> Result<()> {
+    let by_process = options.by == Some(Dividing::Process);
+    let given = [
+        ("--topdown", options.topdown.is_some()),
+        ("--repeat", options.repeat != 1),
+        ("--openmetrics", options.openmetrics.is_some()),
+        ("--rotate", options.work.rotate.is_some()),
+        ("--workload programs", options.work.has_programs()),
+        ("--by thread", options.by == Some(Dividing::Thread)),
+        ("--process without --by", !options.process.is_empty() && options.by.is_none()),
+        ("--by process with --interval", by_process && options.interval.is_some()),
+        ("--by process with --metric", by_process && !options.metrics.is_empty()),
     ];
-    args::refuse(&beside, |option| {
-        Error::usage(
-            format!("the argument '--by <WHAT>' cannot be used with '{option}'"),
-            "Measure once with each; `--from FILE.etl` takes both.",
-        )
-    })
+    limits::refuse(method, "stat", &[&given, &options.selection.limited()[..]].concat())
 }
 
 /// Warnings about the periods of the sources that were sampled.

@@ -21,6 +21,7 @@ use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time::{self, slice_length};
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
+use crate::target::limits;
 use counts::LiveCounts;
 use halprof_measure::Session;
 use halprof_profile::aggregate::key::Key;
@@ -39,7 +40,7 @@ use std::time::Duration;
 const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
 
 pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u32> {
-    ctx.refuse_tracing("top", "Windows' own tracing writes a file, which is read after the end")?;
+    limits::refuse(ctx.method, "top", &[("top", true)])?;
     let tables = sampled::keys(options)?;
     let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
     conflicts(options, is_counted, output)?;

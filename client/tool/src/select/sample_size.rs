@@ -49,8 +49,9 @@ impl Advice {
     }
 
     /// The advice, if any, on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
-    /// processor that had most.
-    pub(crate) fn on(samples: u64, busiest: u64, elapsed_ns: u64) -> Option<Self> {
+    /// processor that had most; `has_rate`: `--rate` can choose the periods.
+    pub(crate) fn on(samples: u64, busiest: u64, elapsed_ns: u64, has_rate: bool) -> Option<Self> {
+        let or_rate = |text: String| if has_rate { text + ", or use --rate auto" } else { text };
         let a_second = |samples: u64| {
             let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
             u64::try_from(rate).unwrap_or(u64::MAX)
@@ -62,17 +63,22 @@ impl Advice {
             let longer = if few { format!(" and about {seconds} s") } else { String::new() };
             return Some(Self {
                 code: "too-many-samples",
-                message: format!(
+                message: or_rate(format!(
                     "{} samples a second on one processor are more than {}: interrupts disturb what is \
-                     measured; use longer periods{longer}, or --rate auto",
+                     measured; use longer periods{longer}",
                     thousands(rate),
                     thousands(RATE_MAX)
-                ),
+                )),
             });
         }
         let message = match samples {
             0 => {
-                "no samples: use shorter periods, measure for longer, or use --rate auto".to_owned()
+                let otherwise = if has_rate {
+                    "measure for longer, or use --rate auto"
+                } else {
+                    "or measure for longer"
+                };
+                format!("no samples: use shorter periods, {otherwise}")
             }
             samples => format!(
                 "{} samples are fewer than {}: a share of 10 % is accurate to ±{:.1} points; measure \
@@ -94,7 +100,7 @@ mod tests {
     #[test]
     fn advice_is_by_rate_and_by_number() {
         let codes = |samples, busiest, seconds: u64| {
-            let advice = Advice::on(samples, busiest, seconds * 1_000_000_000);
+            let advice = Advice::on(samples, busiest, seconds * 1_000_000_000, true);
             advice.map(|advice| advice.code)
         };
         assert_eq!(codes(10_000, 10_000, 10), None);
@@ -104,13 +110,13 @@ mod tests {
         assert_eq!(codes(5_000, 5_000, 1), Some("too-many-samples"));
         assert_eq!(codes(0, 0, 0), Some("too-few-samples"));
         let text = |samples, seconds: u64| {
-            let advice = Advice::on(samples, samples, seconds * 1_000_000_000);
+            let advice = Advice::on(samples, samples, seconds * 1_000_000_000, false);
             advice.expect("advice").message
         };
         // As `report` says it: Wilson's interval for 250 of 2,500.
         let few = text(2_500, 25);
         assert!(few.contains("±1.2 points") && few.contains("100 s"), "{few}");
         let both = text(5_000, 1);
-        assert!(both.contains("longer periods and about 10 s"), "{both}");
+        assert!(both.ends_with("longer periods and about 10 s"), "{both}");
     }
 }

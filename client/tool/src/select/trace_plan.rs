@@ -1,9 +1,9 @@
 //! What the options name, as a backend that measures by a trace has it.
 
-use crate::cli::args::{Selection, refuse};
-use crate::output::error::{Error, Result};
+use crate::cli::args::Selection;
+use crate::output::error::Result;
 use crate::select::event_set::items;
-use halprof_measure::tracing::session::plan::{TraceEvent, resolve};
+use halprof_measure::tracing::session::plan::{TraceEvent, counted_by_default, resolve};
 use halprof_measure::tracing::session::{ProfileSource, Tracing};
 
 pub(crate) struct Offer {
@@ -19,23 +19,19 @@ impl Offer {
 
     /// The events that are named; `None` if none is.
     pub(crate) fn named(&self, selection: &Selection) -> Result<Option<Vec<TraceEvent>>> {
-        refuse_options(&[
-            ("--approximate", selection.approximate),
-            ("--event-file", selection.event_file.is_some()),
-        ])?;
         if selection.is_default() {
             return Ok(None);
         }
         Ok(Some(resolve(&items(selection)?, &self.sources)?))
     }
-}
 
-/// Refuses options that Windows' own tracing has nothing for.
-pub(crate) fn refuse_options(given: &[(&str, bool)]) -> Result<()> {
-    refuse(given, |option| {
-        Error::unavailable(
-            format!("`{option}`: Windows' own tracing cannot do this"),
-            "Leave it out, or measure by the driver: `halprof install`, then `--machine driver`.",
-        )
-    })
+    /// The events that are named to be counted, or the usual ones: `all` leaves out time, which is not
+    /// counted.
+    pub(crate) fn counted(&self, selection: &Selection) -> Result<Vec<TraceEvent>> {
+        let Some(mut events) = self.named(selection)? else {
+            return Ok(counted_by_default(&self.sources, self.counters));
+        };
+        events.retain(|event| !event.is_time_by_chance());
+        Ok(events)
+    }
 }

@@ -3,6 +3,7 @@
 use crate::output::error::{Error, Result};
 use crate::output::{BackendKind, MachineInfo};
 use crate::target::backend::{Backend, Model};
+use crate::target::limits::Method;
 use crate::target::machine::{Machine, sibling};
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
@@ -22,6 +23,8 @@ pub(crate) struct Context {
     /// What measures by a trace, if that is how this backend measures: then the connection says what
     /// the processors are, and measures nothing.
     pub(crate) tracing: Option<Box<dyn Tracing>>,
+    /// How it measures.
+    pub(crate) method: Method,
     /// Why the driver, which would have been taken, is not.
     without_driver: Option<Box<Error>>,
 }
@@ -45,23 +48,13 @@ impl Context {
             backend: Some(backend),
         };
         let machine = Machine::of(&mut connection)?;
-        Ok(Self { connection, machine, model, machine_info, tracing, without_driver })
+        let method = if tracing.is_some() { Method::Tracing } else { Method::Driver };
+        Ok(Self { connection, machine, model, machine_info, tracing, method, without_driver })
     }
 
     /// Why the driver, which would have been taken, is not.
     pub(crate) fn without_driver(&self) -> Option<&Error> {
         self.without_driver.as_deref()
-    }
-
-    /// Refuses what only the driver can do.
-    pub(crate) fn refuse_tracing(&self, what: &str, why: &str) -> Result<()> {
-        match self.tracing {
-            None => Ok(()),
-            Some(_) => Err(Error::unavailable(
-                format!("`{what}`: {why}"),
-                "It takes the driver: `halprof install`, then `--machine driver`.",
-            )),
-        }
     }
 
     /// Everything that the machine can count.

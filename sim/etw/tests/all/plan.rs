@@ -43,7 +43,6 @@ fn what_windows_cannot_do_is_refused_by_name() {
         ("r00C0", INTEL, "`r00C0`: Windows' own tracing takes no event selects", "Timer, Total"),
         ("TotalIsues", INTEL, "no source called `TotalIsues`", "Did you mean `TotalIssues`"),
         ("cycles", VIRTUALISED, "no source called `cycles`", "It lists Timer."),
-        ("cycles:100", INTEL, "no period of 100", "It takes 4096 to 2147483647."),
         ("cycles,UnhaltedCoreCycles,TotalCycles", INTEL, "TotalCycles is listed twice", "once"),
     ] {
         let error = resolved(text, &list(sources)).expect_err(text);
@@ -58,12 +57,29 @@ fn what_windows_cannot_do_is_refused_by_name() {
 }
 
 #[test]
-fn intervals_are_the_users_or_moderate() {
-    let of = |text| resolved(text, &list(INTEL)).expect(text)[0].interval;
-    assert_eq!(of("cycles"), 1_000_000);
-    assert_eq!(of("branch-misses"), 100_000);
-    assert_eq!(of("Timer"), 10_000);
-    assert_eq!(of("cycles:5000"), 5000);
+fn intervals_are_the_users_within_the_limits_or_the_hals() {
+    let of = |text| {
+        let event = resolved(text, &list(INTEL)).expect(text).remove(0);
+        (event.requested_interval, event.interval)
+    };
+    assert_eq!(of("cycles"), (65_536, 65_536));
+    assert_eq!(of("branch-misses"), (65_536, 65_536));
+    assert_eq!(of("Timer"), (10_000, 10_000));
+    assert_eq!(of("cycles:5000"), (5_000, 5_000));
+    assert_eq!(of("cycles:4095"), (4_095, 4_096));
+    assert_eq!(of("cycles:99999999999"), (99_999_999_999, 2_147_483_647));
+    let unnamed = sampled_by_default(&list(INTEL)).expect("cycles");
+    assert_eq!(unnamed.interval, 1_000_000);
+}
+
+#[test]
+fn all_are_those_that_are_listed() {
+    let sources = list(INTEL);
+    let all = resolved("all", &sources).expect("all");
+    assert_eq!(all.len(), sources.len());
+    let ids = |events: &[TraceEvent]| events.iter().map(|one| one.source).collect::<Vec<_>>();
+    let more = resolved("cycles,ALL", &sources).expect("all");
+    assert_eq!((ids(&more)[0], more.len()), (19, all.len()), "each once");
 }
 
 #[test]

@@ -48,12 +48,16 @@ const COUNTED_BY_DEFAULT: [&str; 6] =
 /// The most sources that every version of Windows can count in one session.
 pub const COUNTERS: u32 = 4;
 
-/// Events between samples, unless the user says. Windows' own default of 65,536 would interrupt a
-/// busy processor every 20 microseconds.
+/// Cycles between samples where nothing is named: about a thousand samples a second of a busy
+/// processor.
 const INTERVAL_OF_CYCLES: u32 = 1_000_000;
-const INTERVAL_OF_OTHERS: u32 = 100_000;
+/// Events between samples of what is named, where Windows does not say which interval is in force:
+/// the HAL's default.
+const INTERVAL_OF_HAL: u32 = 65_536;
 /// A millisecond, which is Windows' default.
 const INTERVAL_OF_TIMER: u32 = 10_000;
+/// The name that stands for every source that is listed.
+const ALL: &str = "all";
 
 /// A source to count or to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,27 +68,44 @@ pub struct TraceEvent {
     pub requested: Option<String>,
     /// The number in the list.
     pub source: u32,
-    /// Between samples: of the timer in units of 100 ns, else in events.
+    /// The interval that was asked for, or the source's default.
+    pub requested_interval: u64,
+    /// Between samples: of the timer in units of 100 ns, else in events. It is the requested one,
+    /// within the limits of the source.
     pub interval: u32,
     /// 0, or the number of the group that is counted at once.
     pub group: u16,
 }
 
 impl TraceEvent {
+    /// Whether it is time that nobody named, but `all` has with the others.
+    pub fn is_time_by_chance(&self) -> bool {
+        let by_all = self.requested.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(ALL));
+        by_all && self.source == TIMER
+    }
+
     fn new(source: &ProfileSource, requested: Option<&str>) -> Self {
-        let default = match (source.id, NAMES.iter().position(|row| has(row.0, &source.name))) {
+        let default = match (source.id, source.interval) {
             (TIMER, _) => INTERVAL_OF_TIMER,
-            (_, Some(0 | 1)) => INTERVAL_OF_CYCLES,
-            _ => INTERVAL_OF_OTHERS,
+            (_, 0) => INTERVAL_OF_HAL,
+            (_, in_force) => in_force,
         };
-        let (min, max) = (source.min_interval, source.max_interval.max(source.min_interval));
-        Self {
+        let event = Self {
             name: source.name.clone(),
             requested: requested.map(str::to_owned),
             source: source.id,
-            interval: default.clamp(min, max),
+            requested_interval: 0,
+            interval: 0,
             group: 0,
-        }
+        };
+        event.with_interval(default.into(), source)
+    }
+
+    /// Asks for an interval, and takes the nearest that the source has.
+    fn with_interval(self, requested: u64, source: &ProfileSource) -> Self {
+        let (min, max) = (source.min_interval, source.max_interval.max(source.min_interval));
+        let interval = u32::try_from(requested).unwrap_or(u32::MAX).clamp(min, max);
+        Self { requested_interval: requested, interval, ..self }
     }
 }
 
@@ -92,6 +113,15 @@ impl TraceEvent {
 pub fn resolve(items: &[Item], sources: &[ProfileSource]) -> Result<Vec<TraceEvent>> {
     let mut events: Vec<TraceEvent> = Vec::new();
     for item in items {
+        if item.text.eq_ignore_ascii_case(ALL) {
+            let is_new =
+                |source: &&ProfileSource| events.iter().all(|event| event.source != source.id);
+            let new = sources.iter().filter(is_new);
+            let new: Vec<TraceEvent> =
+                new.map(|source| TraceEvent::new(source, Some(&item.requested))).collect();
+            events.extend(new);
+            continue;
+        }
         let event = resolve_one(item, sources)?;
         if events.iter().any(|other| other.source == event.source) {
             return Err(Error::usage(
@@ -121,19 +151,12 @@ fn resolve_one(item: &Item, sources: &[ProfileSource]) -> Result<TraceEvent> {
         ));
     };
     let source = find(name, sources).ok_or_else(|| unlisted(name, sources))?;
-    let mut event = TraceEvent::new(source, Some(&item.requested));
-    event.group = item.group;
-    if let Some(period) = item.period {
-        let (min, max) = (source.min_interval, source.max_interval);
-        let interval = u32::try_from(period).ok().filter(|one| (min..=max).contains(one));
-        event.interval = interval.ok_or_else(|| {
-            Error::usage(
-                format!("{}: Windows takes no period of {period}", item.requested),
-                format!("It takes {min} to {max}."),
-            )
-        })?;
-    }
-    Ok(event)
+    let group = item.group;
+    let event = TraceEvent { group, ..TraceEvent::new(source, Some(&item.requested)) };
+    Ok(match item.period {
+        Some(period) => event.with_interval(period, source),
+        None => event,
+    })
 }
 
 /// The source that has this name, or is what somebody calls by it.
@@ -185,8 +208,11 @@ pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> V
 
 /// What is sampled if nothing is named: cycles, else the timer, which every list has.
 pub fn sampled_by_default(sources: &[ProfileSource]) -> Option<TraceEvent> {
-    let source = find("cycles", sources).or_else(|| find("Timer", sources))?;
-    Some(TraceEvent::new(source, None))
+    if let Some(cycles) = find("cycles", sources) {
+        let event = TraceEvent::new(cycles, None);
+        return Some(event.with_interval(INTERVAL_OF_CYCLES.into(), cycles));
+    }
+    find("Timer", sources).map(|timer| TraceEvent::new(timer, None))
 }
 
 /// The indexes of the events of each session that counts them: one session, or with `passes` as many

@@ -1,6 +1,6 @@
 //! `record` by a trace: Windows' own tracing samples, and what it wrote becomes a recording.
 
-use super::{RecordResult, command, print};
+use super::{RecordResult, advice, command, print};
 use crate::cli::args::{self, Selection};
 use crate::output::error::{Error, Result};
 use crate::output::{MachineInfo, Output};
@@ -14,7 +14,7 @@ use crate::select::errata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::periods::Period;
 use crate::select::sample_size::Advice;
-use crate::select::trace_plan::{Offer, refuse_options};
+use crate::select::trace_plan::Offer;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use crate::target::{machine_id, seal_key};
@@ -23,6 +23,7 @@ use halprof_measure::tracing::session::plan::{TraceEvent, sampled_by_default};
 use halprof_measure::tracing::session::{SampledSource, TIMER, TraceRequest, Tracing};
 use halprof_profile::aggregate::in_step::InStep;
 use halprof_profile::file::{self, Metadata, Recording};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The extension of a trace that is kept as Windows wrote it.
@@ -34,35 +35,24 @@ pub(super) fn run(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u32> {
-    refuse(options)?;
     let processors = options.selection.processors.clone();
     let everything = Selection { processors, ..Selection::default() };
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
     let owns_output = Target::owns_output(&options.output, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
-    let events = events(options, &Offer::of(tracing)?)?;
+    let offer = Offer::of(tracing)?;
+    let events = events(options, &offer).map_err(|error| ctx.without_counters(error))?;
     let target = Target::of(&options.output, output)?;
     let progress = output.progress(runner.length_ns());
     let traced = trace(tracing, &mut runner, &request(&events), &progress);
     progress.finish_and_clear();
     let traced = traced?;
     let periods = periods(&events, &traced, &event_set, &mut ctx.connection);
-    let recording = write(&traced, target.path(), &ctx.machine_info, &periods, &options.work)?;
-    let result = result(periods, &traced, &recording, options, ctx, runner.scope(&event_set));
+    let recorded = write(&traced, target.path(), &ctx.machine_info, &periods, &options.work)?;
+    let result = result(periods, &traced, &recorded, options, ctx, runner.scope(&event_set));
     output.warn_all(&traced.warnings());
     print(&result, target, output)?;
     Ok(runner.program_status())
-}
-
-fn refuse(options: &args::Record) -> Result<()> {
-    refuse_options(&[
-        ("--branches", options.branches.is_some()),
-        ("--passes", options.passes),
-        ("--rate", options.rate.is_some()),
-        ("--rotate", options.work.rotate.is_some()),
-        // Samples are of all processors; which of them to show is a filter's choice.
-        ("--cpu", !options.selection.processors.is_empty() && !options.work.pin),
-    ])
 }
 
 /// What is sampled, as many sources as there are counters for.
@@ -105,7 +95,8 @@ fn periods(
         let used = traced.sampled.iter().find(|one| one.id == event.source);
         let used = used.map_or(event.interval, |one| one.interval);
         let is_time = event.source == TIMER;
-        let period = Period::new(&event.name, event.interval.into(), used.into(), is_time);
+        let requested = event.requested_interval;
+        let period = Period::new(&event.name, requested, used.into(), is_time);
         let errata = errata::traced(event_set, event, connection);
         periods.push(InPass { period, pass: 0, errata });
     }
@@ -119,7 +110,7 @@ fn write(
     machine: &MachineInfo,
     periods: &[InPass],
     work: &args::Work,
-) -> Result<Recording> {
+) -> Result<Recorded> {
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(TRACE)) {
         traced.file.copy_to(path)?;
         return read(path);
@@ -142,28 +133,42 @@ fn write(
     read(path)
 }
 
-/// What is in it, and which of its sources are in step with what ran.
-fn read(path: &Path) -> Result<Recording> {
+/// What was recorded, and how many samples the processor has that has most.
+struct Recorded {
+    recording: Recording,
+    busiest: u64,
+}
+
+/// What is in a recording, and which of its sources are in step with what ran.
+fn read(path: &Path) -> Result<Recorded> {
     let mut in_step = InStep::default();
-    let mut recording = file::read(path, |samples| in_step.add(samples))?;
+    let mut by_processor: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut recording = file::read(path, |samples| {
+        in_step.add(samples);
+        for sample in samples {
+            *by_processor.entry(sample.processor).or_default() += 1;
+        }
+    })?;
     recording.in_step = in_step.sources(&recording.metadata);
-    Ok(recording)
+    Ok(Recorded { recording, busiest: by_processor.into_values().max().unwrap_or(0) })
 }
 
 fn result(
     periods: Vec<InPass>,
     traced: &Traced,
-    recording: &Recording,
+    Recorded { recording, busiest }: &Recorded,
     options: &args::Record,
     ctx: &Context,
     scope: Scope,
 ) -> RecordResult {
     let statistics = recording.statistics.clone().unwrap_or_default();
+    let (samples, elapsed_ns) = (recording.samples, traced.elapsed_ns);
+    let enough = advice(samples, *busiest, elapsed_ns, (options, ctx.method));
     RecordResult {
         machine: ctx.machine_info.description.clone(),
         scope,
         file: options.output.display().to_string(),
-        elapsed_ns: traced.elapsed_ns,
+        elapsed_ns,
         interrupted: interrupted(),
         passes: 1,
         periods,
@@ -173,7 +178,7 @@ fn result(
         notifications: true,
         sealed: true,
         events_lost: traced.state.events_lost,
-        advice: Advice::in_step(&recording.in_step).into_iter().collect(),
+        advice: enough.into_iter().chain(Advice::in_step(&recording.in_step)).collect(),
         ..RecordResult::default()
     }
 }

@@ -13,10 +13,10 @@ use crate::run::tracing::{self, Traced};
 use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
-use crate::select::trace_plan::{Offer, refuse_options};
+use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
-use halprof_measure::tracing::session::plan::{TraceEvent, counted_by_default, sessions};
+use halprof_measure::tracing::session::plan::{TraceEvent, sessions};
 use halprof_measure::tracing::session::{TraceRequest, Tracing};
 use indicatif::ProgressBar;
 
@@ -26,26 +26,19 @@ pub(super) fn run(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u32> {
-    refuse_options(&[
-        ("--topdown", options.topdown.is_some()),
-        ("--repeat", options.repeat != 1),
-        ("--openmetrics", options.openmetrics.is_some()),
-        ("--rotate", options.work.rotate.is_some()),
-    ])?;
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let requested = trace::requested(options, &metrics)?;
     let query = trace::query(options)?;
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output(options, output))?;
     let offer = Offer::of(tracing)?;
-    let named = offer.named(&options.selection)?;
-    let may_drop = named.is_none();
-    let events = named.unwrap_or_else(|| counted_by_default(&offer.sources, offer.counters));
+    let events = offer.counted(&options.selection).map_err(|error| ctx.without_counters(error))?;
+    let may_drop = options.selection.is_default();
     if events.is_empty() {
-        return Err(Error::unavailable(
+        return Err(ctx.without_counters(Error::unavailable(
             "Windows' own tracing has no source to count here",
             "`halprof record` samples its timer; `halprof doctor` says what takes the counters.",
-        ));
+        )));
     }
     let progress = output.progress(runner.length_ns());
     let (mut passes, mut warnings) = (Vec::new(), Vec::new());
