@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseName, UseRename, UseTree};
 
@@ -77,6 +78,28 @@ fn no_text_of_a_library_names_an_option_of_the_tool() {
             let naming: Vec<&str> = code.filter(|line| names_an_option(line)).collect();
             assert_eq!(naming, [""; 0], "{}", file.display());
         }
+    }
+}
+
+/// What stands for processors and for Windows: no library that measures links it by itself.
+const TEST_EQUIPMENT: [&str; 3] = ["sim", "sim-etw", "nt-model"];
+
+#[test]
+fn no_library_that_measures_links_test_equipment() {
+    for library in ["halprof-etw", "halprof-measure", "halprof-profile", "halprof-c"] {
+        let tree = Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "--edges", "normal", "--prefix", "none"])
+            .args(["--target", "all", "--format", "{lib}", "--package", library])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("cargo runs");
+        let text = String::from_utf8_lossy(&tree.stdout);
+        assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+        let linked: Vec<&str> = text
+            .lines()
+            .filter(|name| TEST_EQUIPMENT.iter().any(|one| one.replace('-', "_") == *name))
+            .collect();
+        assert_eq!(linked, [""; 0], "{library}");
     }
 }
 

@@ -9,9 +9,6 @@ use xshell::{Shell, cmd};
 /// The target for which Debian's mingw-w64 links; no Microsoft library is needed.
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
-/// The packages that are built for it.
-const PACKAGES: [&str; 3] = ["halprof", "halprof-c", "halprof-real-time"];
-
 /// Where the tool is put.
 pub(crate) const EXE: &str = "target/exe/halprof.exe";
 
@@ -27,31 +24,46 @@ pub(crate) const IMPORT_LIBRARY: &str = "target/exe/halprof_c.lib";
 /// Its header.
 pub(crate) const HEADER: &str = "client/c/include/halprof.h";
 
+/// The C library with modelled machines, for tests.
+const DLL_WITH_MODELS: &str = "target/exe/models/halprof_c.dll";
+
 /// Builds `halprof.exe`, `halprof-real-time.exe`, `halprof_c.dll` and its import library into
 /// `target/exe`, without symbols.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     setup::require(setup::MINGW)?;
     setup::require(setup::LLVM)?;
+    shell.create_dir("target/exe/models")?;
+    // The tool has modelled machines. What is built with it has them too, so that the library that is
+    // shipped, which has none, is built by itself.
+    build_packages(shell, &["halprof", "halprof-real-time", "halprof-c"])?;
+    stripped(shell, "halprof.exe", EXE)?;
+    stripped(shell, "halprof-real-time.exe", REAL_TIME)?;
+    stripped(shell, "halprof_c.dll", DLL_WITH_MODELS)?;
+    build_packages(shell, &["halprof-c"])?;
+    stripped(shell, "halprof_c.dll", DLL)?;
+    import_library(shell)?;
+    println!("{EXE}");
+    Ok(())
+}
+
+fn build_packages(shell: &Shell, packages: &[&str]) -> Result<()> {
     let (toolchain, standard_library) = toolchain(shell)?;
     toolchain
         .cargo(shell)
         .args(["build", "--profile", "dist"])
-        .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
+        .args(packages.iter().flat_map(|package| ["--package", package]))
         .args(["--target", TARGET, "--target-dir", "target/exe/work"])
         .args(standard_library)
         .arg("--config")
         .arg(without_paths()?)
         .run()
-        .context("build the tool and the library for Windows")?;
-    for (name, to) in
-        [("halprof.exe", EXE), ("halprof-real-time.exe", REAL_TIME), ("halprof_c.dll", DLL)]
-    {
-        let built = format!("target/exe/work/{TARGET}/dist/{name}");
-        cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?;
-    }
-    import_library(shell)?;
-    println!("{EXE}");
-    Ok(())
+        .context("build for Windows")
+}
+
+/// Copies what was built, without symbols.
+fn stripped(shell: &Shell, name: &str, to: &str) -> Result<()> {
+    let built = format!("target/exe/work/{TARGET}/dist/{name}");
+    Ok(cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?)
 }
 
 /// Makes the import library of the functions that the header declares.
@@ -109,7 +121,11 @@ pub(crate) fn lint(shell: &Shell) -> Result<()> {
         .args(packages)
         .args(["--", "-D", "warnings"])
         .run()
-        .context("lint the client for Windows")
+        .context("lint the client for Windows")?;
+    cmd!(shell, "cargo clippy --profile suite --target {TARGET} -p halprof-c -p halprof-measure")
+        .args(["--", "-D", "warnings"])
+        .run()
+        .context("lint the libraries for Windows, without models")
 }
 
 /// Runs the tests of halprof-measure as a Windows program under Wine. The tests contain stand-ins

@@ -219,7 +219,8 @@ pub extern "C" fn halprof_error_code() -> *const c_char {
 }
 
 /// Opens a machine: the name of a model, the path of a CPUID dump, or NULL for the installed driver
-/// (on systems other than Windows, NULL stands for the model `skylake`). `abi` is `HALPROF_ABI`.
+/// (on systems other than Windows, NULL stands for the model `sapphire-rapids`, if the library has
+/// models). `abi` is `HALPROF_ABI`.
 ///
 /// # Safety
 /// `machine` is NULL or ends with a 0; `*opened` is valid for a write.

@@ -258,7 +258,7 @@ fn as_the_readme_says(program: &str, arguments: &str) -> Option<Output> {
     let readme = std::fs::read_to_string(Path::new(PACKAGE).join("README.md")).expect("README");
     let lines: Vec<&str> = readme.lines().map(str::trim).collect();
     let place = lines.iter().position(|line| line.starts_with(program)).expect("its line");
-    assert_eq!(lines[place - 1], "cargo build --release -p halprof-c");
+    assert_eq!(lines[place - 1], "cargo build --release -p halprof-c --features models");
     let folder = libraries();
     let scratch = tempfile::tempdir().expect("a folder");
     let made = scratch.path().join("made").display().to_string();
@@ -286,33 +286,36 @@ fn libraries() -> PathBuf {
     places.next().expect("libhalprof_c.so").to_owned()
 }
 
-/// The same program for Windows, with the DLL of `cargo xtask exe`.
+/// The same program for Windows, with the DLLs of `cargo xtask exe`.
 #[cfg(unix)]
 mod wine {
     use super::{PACKAGE, present};
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    const DLL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof_c.dll");
+    const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof_c.dll");
+    const WITH_MODELS: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/models/halprof_c.dll");
 
     #[test]
     fn the_c_program_counts_regions_under_wine() {
         let gcc = "x86_64-w64-mingw32-gcc";
         let places = ["/usr/lib/wine", "/usr/bin"].map(|place| Path::new(place).join("wine64"));
         let wine: Option<PathBuf> = places.into_iter().find(|place| place.is_file());
-        let (Some(wine), true, true) = (wine, Path::new(DLL).is_file(), present(gcc)) else {
+        let (Some(wine), true, true) = (wine, Path::new(WITH_MODELS).is_file(), present(gcc))
+        else {
             let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
-            assert!(!required, "wine64, {gcc} or {DLL} is absent");
-            println!("skipped: wine64, {gcc} or {DLL} is absent");
+            assert!(!required, "wine64, {gcc} or {WITH_MODELS} is absent");
+            println!("skipped: wine64, {gcc} or {WITH_MODELS} is absent");
             return;
         };
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::copy(DLL, folder.path().join("halprof_c.dll")).expect("the library");
+        std::fs::copy(WITH_MODELS, folder.path().join("halprof_c.dll")).expect("the library");
         let built = Command::new(gcc)
             .args(["-Wall", "-Werror", "-D__USE_MINGW_ANSI_STDIO=1", "-o"])
             .arg(folder.path().join("region.exe"))
             .arg(format!("-I{PACKAGE}/include"))
-            .args([format!("{PACKAGE}/examples/region.c"), DLL.to_owned()])
+            .args([format!("{PACKAGE}/examples/region.c"), WITH_MODELS.to_owned()])
             .status();
         assert!(built.expect("gcc").success());
         // Wine 8 lacks it, but Rust's standard library imports it.
@@ -322,13 +325,13 @@ mod wine {
             .arg(format!("{PACKAGE}/../tool/tests/wine/bcryptprimitives.c"))
             .status();
         assert!(stand_in.expect("gcc").success());
-        let output = Command::new(wine)
-            .args(["region.exe", "skylake"])
-            .current_dir(folder.path())
-            .env("WINEPREFIX", folder.path().join("wine"))
-            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
-            .output();
-        let output = output.expect("Wine runs");
+        let run = || {
+            let mut region = Command::new(&wine);
+            region.args(["region.exe", "skylake"]).current_dir(folder.path());
+            region.env("WINEPREFIX", folder.path().join("wine"));
+            region.env("WINEDLLOVERRIDES", "mscoree=;mshtml=").output().expect("Wine runs")
+        };
+        let output = run();
         let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
         let first = "outer: 20 passages, median 1300 TotalIssues:u\n";
         assert!(
@@ -336,5 +339,8 @@ mod wine {
             "{text}{}",
             String::from_utf8_lossy(&output.stderr)
         );
+        std::fs::copy(SHIPPED, folder.path().join("halprof_c.dll")).expect("the library");
+        let refusal = String::from_utf8_lossy(&run().stderr).into_owned();
+        assert!(refusal.contains("built without modelled ones"), "{refusal}");
     }
 }

@@ -89,6 +89,9 @@ pub enum Error {
     /// There is no such machine model.
     #[error("{0}")]
     NoMachine(String),
+    /// A modelled machine, where the library is built without them.
+    #[error("there is no machine to measure: this library is built without modelled ones")]
+    NoModels,
     /// Nothing on this machine has this name.
     #[error("this machine has no source or event called `{name}`")]
     UnknownName {
@@ -163,6 +166,10 @@ pub enum Error {
     Internal(String),
 }
 
+/// The hint of [`Error::NoModels`].
+const BUILD_WITH_MODELS: &str =
+    "Build it with the cargo feature `models`, or measure on Windows with the driver installed.";
+
 impl Error {
     /// A usage error.
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -196,6 +203,7 @@ impl Error {
             Self::NoTracing { .. } => "no-tracing",
             Self::NoFreeCounters { .. } => ErrorCode::CountersReserved.code(),
             Self::NoMachine(_) => "no-machine",
+            Self::NoModels => "no-models",
             Self::UnknownName { .. } => ErrorCode::SourceUnknown.code(),
             Self::UnknownModel { .. } => "unknown-model",
             Self::Refused(refusal) => refusal.code.code(),
@@ -219,6 +227,7 @@ impl Error {
             | Self::NoTracing { hint, .. }
             | Self::Unavailable { hint, .. }
             | Self::BadFile { hint, .. } => Some(hint),
+            Self::NoModels => Some(BUILD_WITH_MODELS),
             Self::UnknownName { hint, .. } => hint.as_deref(),
             _ => None,
         }

@@ -16,6 +16,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+/// The model that is measured where no machine is named and there is no driver to open.
+pub const DEFAULT_MODEL: &str = "sapphire-rapids";
+
 /// Code in the memory of a modelled machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -80,6 +83,14 @@ impl InProcess {
         &mut self.model
     }
 
+    /// Runs a workload to its end.
+    pub fn run(&mut self, workload: &str) -> Result<()> {
+        let parsed = sim::load::workload::parse(workload);
+        self.begin(&parsed.map_err(|error| Error::usage(error.to_string(), error.hint()))?);
+        while self.advance(STEP)? {}
+        Ok(())
+    }
+
     /// Something that would have stopped real silicon is a defect, and voids any result.
     fn faultless(&mut self) -> Result<()> {
         match self.model.faults().first() {
@@ -126,6 +137,8 @@ impl Drop for InProcess {
     }
 }
 
+/// Modelled time between two checks for the end of a workload, in nanoseconds.
+const STEP: u64 = 1_000_000;
 /// The largest dump that is read; a dump of 2048 processors is smaller.
 const DUMP_BYTES_MAX: u64 = 64 << 20;
 

@@ -11,6 +11,9 @@
 //!                                    -> drain    -> samples
 //! ```
 //!
+//! Models are the cargo feature `models`; without it nothing here simulates a processor, and
+//! [`Machine::open`] opens the driver only.
+//!
 //! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
 //! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
 //! [`selection`] reads what a user types, and [`Error`] says what was refused. The types that
@@ -24,6 +27,7 @@ mod error;
 pub mod estimate;
 pub mod events;
 pub mod float;
+#[cfg(feature = "models")]
 mod in_process;
 mod machine;
 pub mod marks;
@@ -47,7 +51,8 @@ mod windows;
 pub use connection::{Connection, Fit, Setup};
 pub use count::{Measured, SourceCount, Sources, measure};
 pub use error::{Error, Failure, Refusal, Result};
-pub use in_process::{Code, InProcess, ModelledMachine, short_program, spec};
+#[cfg(feature = "models")]
+pub use in_process::{Code, DEFAULT_MODEL, InProcess, ModelledMachine, short_program, spec};
 pub use machine::Machine;
 pub use rdpmc::Clock;
 pub use session::{Effective, Session};

@@ -1,64 +1,91 @@
 //! Where a program measures: on a model, or on Windows with the driver.
 
-use crate::error::{Error, Result};
-use crate::in_process::{InProcess, ModelledMachine};
+#[cfg(any(windows, not(feature = "models")))]
+use crate::error::Error;
+use crate::error::Result;
+#[cfg(all(feature = "models", not(windows)))]
+use crate::in_process::DEFAULT_MODEL;
+#[cfg(feature = "models")]
+use crate::in_process::{InProcess, spec};
 use crate::transport::Transport;
+#[cfg(windows)]
+use crate::windows::Driver;
 use shared_types::request::RequestCode;
-
-/// Modelled time between two checks for the end of a workload, in nanoseconds.
-const STEP: u64 = 1_000_000;
-/// The model used where there is no driver to open.
-#[cfg(not(windows))]
-const DEFAULT: &str = "skylake";
 
 /// A transport that is chosen when the program runs.
 #[derive(Debug)]
 pub enum Machine {
     /// A model.
+    #[cfg(feature = "models")]
     InProcess(Box<InProcess>),
     /// The installed driver.
     #[cfg(windows)]
-    Driver(crate::windows::Driver),
+    Driver(Driver),
 }
 
 impl Machine {
     /// The model of this name or CPUID dump; without a name the installed driver, or on systems
-    /// other than Windows the model `skylake`.
+    /// other than Windows the model [`DEFAULT_MODEL`](crate::DEFAULT_MODEL).
+    ///
+    /// [`Error::NoModels`]: a model, and the feature `models` is off.
     pub fn open(name: Option<&str>) -> Result<Self> {
-        match name {
-            Some(name) => Self::model(name),
-            #[cfg(not(windows))]
-            None => Self::model(DEFAULT),
-            #[cfg(windows)]
-            None => match crate::windows::Driver::open()? {
-                Some(driver) => Ok(Self::Driver(driver)),
-                None => Err(Error::NoDriver {
-                    message: "the driver is not installed".to_owned(),
-                    hint: "Run `halprof install`.".to_owned(),
-                }),
-            },
+        name.map_or_else(Self::default_machine, Self::model)
+    }
+
+    #[cfg(windows)]
+    fn default_machine() -> Result<Self> {
+        match Driver::open()? {
+            Some(driver) => Ok(Self::Driver(driver)),
+            None => Err(Error::NoDriver {
+                message: "the driver is not installed".to_owned(),
+                hint: "Run `halprof install`.".to_owned(),
+            }),
         }
     }
 
+    #[cfg(all(not(windows), feature = "models"))]
+    fn default_machine() -> Result<Self> {
+        Self::model(DEFAULT_MODEL)
+    }
+
+    #[cfg(all(not(windows), not(feature = "models")))]
+    const fn default_machine() -> Result<Self> {
+        Err(Error::NoModels)
+    }
+
+    #[cfg(feature = "models")]
     fn model(name: &str) -> Result<Self> {
-        let spec = crate::in_process::spec(name)?;
+        let spec = spec(name)?;
         Ok(Self::InProcess(Box::new(InProcess::new(&spec.leaves))))
+    }
+
+    #[cfg(not(feature = "models"))]
+    const fn model(_name: &str) -> Result<Self> {
+        Err(Error::NoModels)
+    }
+
+    fn transport(&mut self) -> &mut dyn Transport {
+        match *self {
+            #[cfg(feature = "models")]
+            Self::InProcess(ref mut model) => &mut **model,
+            #[cfg(windows)]
+            Self::Driver(ref mut driver) => driver,
+        }
     }
 
     /// Lets a model run a workload to its end, such as `instructions=1000000,cycles=2000000`. A real
     /// machine refuses this.
+    #[cfg_attr(
+        not(any(feature = "models", windows)),
+        expect(unused_variables, reason = "there is no machine to run it")
+    )]
     pub fn run(&mut self, workload: &str) -> Result<()> {
-        let parsed = sim::load::workload::parse(workload);
-        let workload = parsed.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
-        match self {
-            Self::InProcess(model) => {
-                model.begin(&workload);
-                while model.advance(STEP)? {}
-                Ok(())
-            }
+        match *self {
+            #[cfg(feature = "models")]
+            Self::InProcess(ref mut model) => model.run(workload),
             #[cfg(windows)]
             Self::Driver(_) => Err(Error::usage(
-                "a real machine takes no workload",
+                format!("a real machine takes no workload, and was given `{workload}`"),
                 "Run code of your own, or open a model.",
             )),
         }
@@ -67,10 +94,6 @@ impl Machine {
 
 impl Transport for Machine {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
-        match self {
-            Self::InProcess(model) => model.request(code, input, output),
-            #[cfg(windows)]
-            Self::Driver(driver) => driver.request(code, input, output),
-        }
+        self.transport().request(code, input, output)
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::args::Arguments;
 use crate::results::registers::decode;
 use halprof_measure::processes::ProcessEvent;
-use halprof_measure::{InProcess, ModelledMachine, Session, Setup, Transport};
+use halprof_measure::{Connection, InProcess, Machine, ModelledMachine, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
@@ -44,6 +44,17 @@ fn requests_of_stat(processors: u32) -> u64 {
     let mut ctx = context(&format!("skylake,processors={processors}"));
     assert_eq!(ran(&["stat", "-o", &file], &mut ctx).expect("counts"), 0);
     ctx.connection.requests()
+}
+
+#[cfg(not(windows))]
+#[test]
+fn the_library_measures_the_model_that_the_tool_does() {
+    let arguments = Arguments::parse_from(["halprof", "info"]).expect("arguments");
+    let tool = Backend::open(arguments.machine()).expect("a model");
+    let library = Machine::open(None).expect("a model");
+    let tool = Connection::new(tool).expect("it answers").processors().expect("processors");
+    let library = Connection::new(library).expect("it answers").processors().expect("processors");
+    assert_eq!(tool, library);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use clap::{
     Subcommand, ValueEnum,
 };
 use clap_complete::Shell;
+use halprof_measure::DEFAULT_MODEL;
 use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The default of `--machine`.
-const DEFAULT_MACHINE: &str = if cfg!(windows) { DRIVER_OR_ETW } else { "sapphire-rapids" };
+const DEFAULT_MACHINE: &str = if cfg!(windows) { DRIVER_OR_ETW } else { DEFAULT_MODEL };
 
 /// The headings of help.
 const WHAT: &str = "What";

@@ -122,6 +122,7 @@ mod tests {
         assert!(statuses.is_sorted() && statuses.last() == Some(&6));
         for (error, code) in [
             (Measure::NoMachine(String::new()), "no-machine"),
+            (Measure::NoModels, "no-models"),
             (Measure::Internal(String::new()), "internal"),
             (Measure::usage("", ""), "usage"),
             (Measure::Status(shared_types::NtStatus::ACCESS_DENIED), "access-denied"),
