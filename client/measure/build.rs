@@ -1,27 +1,17 @@
 //! Turns the tables of `hal-profile/data` into those of `source/texts.rs`: for each `SourceTable`,
 //! the texts of its sources by number.
-//!
-//! A malformed table ends the build, with the file and the column.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
-use std::{env, fs};
-
-type Record = HashMap<String, String>;
+use halprof_facts::{Output, Row, amd_generations, table};
+use std::collections::BTreeMap;
 
 /// The texts of one source, in the order of `SourceTexts`.
-struct Row {
+struct Texts {
     id: u64,
     symbol: String,
     name: String,
     counts: String,
     note: String,
 }
-
-const DATA: &str = "../../hal-profile/data";
-
-/// The core in events-modern.csv of each of AMD's generations.
-const GENERATIONS: &str = "../events/data/amd-generations.csv";
 
 /// The note on ProfileTime.
 const TIMER: &str = "counted by a timer: the HAL never programs the event select in its table";
@@ -30,10 +20,7 @@ const TIMER: &str = "counted by a timer: the HAL never programs the event select
 const KEPT: &str = "kept_on_11h_12h_14h_16h";
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={DATA}");
-    println!("cargo::rerun-if-changed={GENERATIONS}");
-    let modern = records("events-modern");
+    let modern = table("events-modern");
     let tables = vec![
         ("Default", default()),
         ("Emon", emon(&modern)),
@@ -45,9 +32,9 @@ fn main() {
         ("NetBurst", joined(mapped("P4"), netburst())),
         ("AmdUnknown", amd64(|_| Default::default())),
     ];
-    let generations = records_of(GENERATIONS);
+    let models = amd_generations();
     let generations: BTreeMap<&str, &str> =
-        generations.iter().map(|row| (row["generation"].as_str(), row["core"].as_str())).collect();
+        models.iter().map(|models| (models.generation.as_str(), models.core.as_str())).collect();
     let mut tables: Vec<String> =
         tables.into_iter().map(|(table, rows)| code(table, rows)).collect();
     for (generation, core) in generations {
@@ -55,54 +42,35 @@ fn main() {
         let own = own(modern.iter().filter(|event| event["core"] == core));
         tables.push(code(&format!("Amd{generation}"), joined(hal, own)));
     }
-    let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    fs::write(Path::new(&folder).join("texts.rs"), format!("[\n{}]\n", tables.concat()))
-        .expect("OUT_DIR is writable");
+    Output::of_build_script().write_array("texts", &tables);
 }
 
 /// A table and its rows as code.
-fn code(table: &str, mut rows: Vec<Row>) -> String {
+fn code(table: &str, mut rows: Vec<Texts>) -> String {
     rows.sort_by_key(|row| row.id);
-    let row = |Row { id, symbol, name, counts, note }: &Row| {
+    let row = |Texts { id, symbol, name, counts, note }: &Texts| {
         format!(
             "SourceTexts {{ id: {id:#x}, symbol: {symbol:?}, name: {name:?}, counts: {counts:?}, note: {note:?} }},\n"
         )
     };
     let rows: String = rows.iter().map(row).collect();
-    format!("(SourceTable::{table}, &[\n{rows}]),\n")
+    format!("(SourceTable::{table}, &[\n{rows}])")
 }
 
-fn records(name: &str) -> Vec<Record> {
-    records_of(&format!("{DATA}/{name}.csv"))
-}
-
-fn records_of(file: &str) -> Vec<Record> {
-    csv::Reader::from_path(file)
-        .unwrap_or_else(|error| panic!("{file}: {error}"))
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .unwrap_or_else(|error| panic!("{file}: {error}"))
-}
-
-fn number(text: &str) -> u64 {
-    let digits = text.strip_prefix("0x").unwrap_or_else(|| panic!("{text:?} is not hexadecimal"));
-    u64::from_str_radix(digits, 16).unwrap_or_else(|error| panic!("{text:?}: {error}"))
-}
-
-fn joined(mut first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
+fn joined(mut first: Vec<Texts>, second: Vec<Texts>) -> Vec<Texts> {
     first.extend(second);
     first
 }
 
 /// The row of a record by its columns: number, symbol, name, what is counted, note; no column is no
 /// text, and no number no row.
-fn row(record: &Record, [id, symbol, name, counts, note]: [&str; 5]) -> Option<Row> {
+fn row(record: &Row, [id, symbol, name, counts, note]: [&str; 5]) -> Option<Texts> {
     let text = |column: &str| match column {
         "" => String::new(),
         column => record[column].clone(),
     };
-    Some(Row {
-        id: Some(text(id)).filter(|id| !id.is_empty()).map(|id| number(&id))?,
+    Some(Texts {
+        id: (!record[id].is_empty()).then(|| record.number(id))?,
         symbol: text(symbol),
         name: text(name),
         counts: text(counts),
@@ -111,50 +79,50 @@ fn row(record: &Record, [id, symbol, name, counts, note]: [&str; 5]) -> Option<R
 }
 
 /// The rows of records that are of halprof's own sources.
-fn own<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Row> {
+fn own<'a>(records: impl IntoIterator<Item = &'a Row>) -> Vec<Texts> {
     let columns = ["halprof_id", "halprof_name", "halprof_name", "manual_name", "halprof_note"];
     records.into_iter().filter_map(|record| row(record, columns)).collect()
 }
 
-fn default() -> Vec<Row> {
+fn default() -> Vec<Texts> {
     let columns = ["value", "symbol", "name_listed_by_windows", "", "note"];
-    records("default-sources").iter().filter_map(|record| row(record, columns)).collect()
+    table("default-sources").iter().filter_map(|record| row(record, columns)).collect()
 }
 
 /// The HAL's sources, the fixed counters, and the architectural events that the HAL lacks.
-fn emon(modern: &[Record]) -> Vec<Row> {
-    let bit = |event: &Record| event["core"].strip_prefix("cpuid 0xA ebx bit ").map(str::to_owned);
-    let hal = records("emon-sources");
+fn emon(modern: &[Row]) -> Vec<Texts> {
+    let bit = |event: &Row| event["core"].strip_prefix("cpuid 0xA ebx bit ").map(str::to_owned);
+    let hal = table("emon-sources");
     let hal = hal.iter().filter_map(|record| {
         let of_bit = Some(record["cpuid_0a_ebx_bit"].clone());
         let event = modern.iter().find(|event| bit(event) == of_bit);
         let twin = record["same_as_specific_source"].strip_prefix("Profile");
         let row = row(record, ["value", "symbol", "name_listed_by_windows", "", "note"])?;
-        Some(Row {
+        Some(Texts {
             counts: event.map_or_else(String::new, |event| event["manual_name"].clone()),
             note: twin.map_or(row.note, |twin| format!("same as {twin}")),
             ..row
         })
     });
-    let fixed = records("intel-fixed");
+    let fixed = table("intel-fixed");
     let fixed =
         fixed.iter().filter_map(|record| row(record, ["id", "name", "name", "manual_name", ""]));
     hal.chain(fixed).chain(own(modern.iter().filter(|event| bit(event).is_some()))).collect()
 }
 
 /// The HAL's sources; `texts` gives what the event of one counts, and a note on that.
-fn amd64(texts: impl Fn(&Record) -> (String, String)) -> Vec<Row> {
-    let meanings = records("amd64-hal-on-zen");
-    let row = |record: &Record| {
+fn amd64(texts: impl Fn(&Row) -> (String, String)) -> Vec<Texts> {
+    let meanings = table("amd64-hal-on-zen");
+    let row = |record: &Row| {
         let row = row(record, ["value", "symbol", "name_listed_by_windows10", "", ""])?;
         if row.symbol == "ProfileTime" {
-            return Some(Row { note: TIMER.to_owned(), ..row });
+            return Some(Texts { note: TIMER.to_owned(), ..row });
         }
         let meaning = meanings.iter().find(|meaning| meaning["value"] == record["value"]);
         let (counts, note) = texts(meaning.expect("amd64-hal-on-zen.csv: every source of the HAL"));
-        Some(Row { counts, note, ..row })
+        Some(Texts { counts, note, ..row })
     };
-    records("amd64-sources").iter().filter_map(row).collect()
+    table("amd64-sources").iter().filter_map(row).collect()
 }
 
 /// A source's name without the `-` of an event that is not documented.
@@ -163,14 +131,14 @@ fn named(event: &str) -> Option<String> {
 }
 
 /// The event's name where it first appeared: on K8, or on family 10h.
-fn first_name(event: &Record) -> (String, String) {
+fn first_name(event: &Row) -> (String, String) {
     let name = named(&event["K8"]).or_else(|| named(&event["10h"]));
     (name.unwrap_or_default(), String::new())
 }
 
 /// What the event is on a generation, by its column, or by K8's where it has none; on Zen with what
 /// became of it since K8.
-fn on_generation(event: &Record, generation: &str) -> (String, String) {
+fn on_generation(event: &Row, generation: &str) -> (String, String) {
     let name = match event.get(generation.trim_start_matches("Family")) {
         Some(name) => named(name),
         None => named(&event["K8"]).filter(|_| event[KEPT] == "yes"),
@@ -183,28 +151,27 @@ fn on_generation(event: &Record, generation: &str) -> (String, String) {
 }
 
 /// The wdm.h sources of a family without a HAL's table.
-fn mapped(family: &str) -> Vec<Row> {
-    let row = |record: &Record| {
+fn mapped(family: &str) -> Vec<Texts> {
+    let row = |record: &Row| {
         let row = row(record, ["source", "name", "name", "event", "reason"])?;
         let name = match row.symbol.as_str() {
             "ProfileTime" => "Timer",
             symbol => symbol.strip_prefix("Profile").expect("mapping.csv: a symbol of wdm.h"),
         };
-        Some(Row { name: name.to_owned(), ..row })
+        Some(Texts { name: name.to_owned(), ..row })
     };
-    let records = records("mapping");
+    let records = table("mapping");
     records.iter().filter(|record| record["family"] == family).filter_map(row).collect()
 }
 
 /// The documented events of any of these processors.
-fn documented(file: &str, processors: &[&str]) -> Vec<Row> {
-    let has =
-        |record: &&Record| record["processors"].split(';').any(|one| processors.contains(&one));
+fn documented(file: &str, processors: &[&str]) -> Vec<Texts> {
+    let has = |record: &&Row| record["processors"].split(';').any(|one| processors.contains(&one));
     let columns = ["halprof_id", "name", "name", "name", "note"];
-    records(file).iter().filter(has).filter_map(|record| row(record, columns)).collect()
+    table(file).iter().filter(has).filter_map(|record| row(record, columns)).collect()
 }
 
-fn netburst() -> Vec<Row> {
+fn netburst() -> Vec<Texts> {
     let columns = ["halprof_id", "event", "event", "event", "note"];
-    records("p4-events").iter().filter_map(|record| row(record, columns)).collect()
+    table("p4-events").iter().filter_map(|record| row(record, columns)).collect()
 }

@@ -7,10 +7,10 @@
 
 use hal_profile::cpu::generation::AmdGeneration as Amd;
 use hal_profile::source::{Row, Select, amd64, amd64_events, default, emon, limits};
+use halprof_facts as facts;
 use halprof_measure::source::texts::{self, SourceTexts};
 use serde::Serialize;
 use shared_types::SourceTable;
-use std::collections::HashMap;
 use std::error::Error;
 
 /// The numbers of KPROFILE_SOURCE below this are the same on every processor (wdm.h).
@@ -28,9 +28,6 @@ const FAMILIES: [(&str, Amd); 9] = [
     ("Zen5", Amd::Zen5),
     ("Zen6", Amd::Zen6),
 ];
-
-/// What the select of a source of Amd64 counts: the columns of amd64-hal-on-zen.csv.
-type Meaning = HashMap<String, String>;
 
 /// An interface of the HAL.
 struct Interface {
@@ -109,7 +106,7 @@ impl Interface {
         Ok(own.to_owned())
     }
 
-    fn line(&self, row: &Row, meanings: &[Meaning]) -> Result<Line, Box<dyn Error>> {
+    fn line(&self, row: &Row, meanings: &[facts::Row]) -> Result<Line, Box<dyn Error>> {
         let texts = self.texts(row)?;
         let select = match row.select {
             Select::EventSelect(bits) => Some(bits),
@@ -118,7 +115,7 @@ impl Interface {
         let amd = select.filter(|_| self.name == "Amd64");
         let (event, unit_mask) =
             amd.map_or((0, 0), |bits| ((bits & 0xFF) as u16, (bits >> 8) as u8));
-        let is_of_row = |meaning: &&Meaning| meaning["symbol"] == texts.symbol;
+        let is_of_row = |meaning: &&facts::Row| meaning["symbol"] == texts.symbol;
         let meaning = amd.and_then(|_| meanings.iter().find(is_of_row));
         let column = |name: &str| match meaning.map_or("", |meaning| &meaning[name]) {
             "-" => String::new(),
@@ -160,9 +157,8 @@ impl Interface {
 
 /// The whole table.
 pub(crate) fn table() -> Result<String, Box<dyn Error>> {
-    let meanings = include_str!("../../../hal-profile/data/amd64-hal-on-zen.csv");
-    let meanings: Vec<Meaning> =
-        csv::Reader::from_reader(meanings.as_bytes()).deserialize().collect::<Result<_, _>>()?;
+    // What the select of a source of Amd64 counts.
+    let meanings = facts::table("amd64-hal-on-zen");
     let mut writer = csv::Writer::from_writer(Vec::new());
     for interface in &INTERFACES {
         for row in interface.rows {
