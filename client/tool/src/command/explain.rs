@@ -155,7 +155,7 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
     selection::parse_list(topic, &mut items)?;
     let [item] = items.as_slice() else {
         return Err(Error::usage(
-            format!("`{topic}` is a list, and one thing is explained at a time"),
+            format!("explain takes one name, not a list: `{topic}`"),
             "`halprof explain` lists what there is.",
         ));
     };
@@ -310,7 +310,7 @@ fn counts(source: &Source) -> String {
             format!("{name} would count {counts} on this processor.")
         }
         (false, counts) => {
-            format!("{name} stands for {counts}; it is not counted on this processor.")
+            format!("{name} is an alias of {counts}, which this processor cannot count.")
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::results::recording::{InPass, in_pass, metadata};
 use crate::results::target::Target;
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
-use crate::run::recorder::{Recorder, configured};
+use crate::run::recorder::{Recorded, Recorder, configured};
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::select::errata::{self, EventErrata};
@@ -126,22 +126,23 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
         return traced::run(options, tracing.as_mut(), ctx, output);
     }
     let slice_100ns = slice_length(options.work.rotate)?;
-    let mut event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
+    let event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
     if matches!(options.rate, Some(Rate::Hz(_))) {
         refuse_periods(&event_set, options)?;
     }
-    event_set.setup.slice_100ns = slice_100ns;
     let branches = Branching::of(options, &event_set)?;
-    (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
+    let mut event_set =
+        event_set.in_slices(slice_100ns).with_branches(branches.depth, branches.filter);
     let owns_output = Target::owns_output(&options.output, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     runner.check_can_be_sampled()?;
     output.warn_all(&one_event_file(&options.selection, ctx));
     output.warn_all(&event_set.unknown_constraints());
     let target = Target::of(&options.output, output)?;
-    let what = (options, branches);
-    let result = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
-    let (result, ended) = result.map_err(|error| event_set.explain(error))?;
+    let order = Order { options, branches, path: target.path() };
+    let made = record(&order, ctx, &mut event_set, &mut runner, output)
+        .map_err(|error| event_set.explain(error))?;
+    let (result, ended) = result(&order, made, ctx, &event_set, runner.scope(&event_set));
     print(&result, target, output)?;
     // The file contains the samples taken until then.
     Ok(match ended {
@@ -246,14 +247,32 @@ fn wrong_branches(value: &str, part: &str) -> Error {
     )
 }
 
+/// What is to be recorded.
+struct Order<'a> {
+    options: &'a args::Record,
+    branches: Branching,
+    path: &'a Path,
+}
+
+/// A recording that was made.
+struct Made {
+    passes: usize,
+    periods: Vec<InPass>,
+    metadata: Metadata,
+    /// Whether it has a seal.
+    sealed: bool,
+    calibration: Option<Calibration>,
+    recorded: Recorded,
+}
+
 fn record(
-    (options, branches): (&args::Record, Branching),
-    path: &Path,
+    order: &Order<'_>,
     ctx: &mut Context,
     event_set: &mut EventSet,
     runner: &mut Runner,
     output: &Output,
-) -> Result<(RecordResult, Option<Error>)> {
+) -> Result<Made> {
+    let Order { options, branches, path } = order;
     let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
     let calibration = calibration::calibrate(options, ctx, event_set, &passes, runner, output)?;
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
@@ -274,8 +293,7 @@ fn record(
     };
     let key = seal_key::key();
     let sealed = key.is_some();
-    let writer = Writer::create(path, &metadata)?.sealing(key);
-    let writer = Background::new(writer);
+    let writer = Background::new(Writer::create(path, &metadata)?.sealing(key));
     let progress = output.progress(None);
     let marking = listen(runner, output);
     let mut recorder =
@@ -288,55 +306,69 @@ fn record(
         let (session, _) = configured(&mut ctx.connection, event_set, indexes, true)?;
         recorder.sample(session, indexes, runner, &progress)?;
     }
-    let finished = recorder.finish()?;
+    let recorded = recorder.finish()?;
     progress.finish_and_clear();
-    let handler_ns = nanoseconds(finished.statistics.handler_ticks, machine.timestamp_frequency);
+    Ok(Made { passes: passes.len(), periods, metadata, sealed, calibration, recorded })
+}
+
+/// What there is to say of a recording, and the error that ended it early.
+fn result(
+    order: &Order<'_>,
+    made: Made,
+    ctx: &Context,
+    event_set: &EventSet,
+    scope: Scope,
+) -> (RecordResult, Option<Error>) {
+    let Made { passes, periods, metadata, sealed, calibration, recorded } = made;
+    let statistics = recorded.statistics;
+    let handler_ns = nanoseconds(statistics.handler_ticks, ctx.machine.frequency());
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
-    let elapsed_ns = finished.statistics.elapsed_ns;
-    let in_step = Advice::in_step(&finished.in_step.sources(&metadata));
-    let changed = finished.changes.iter().filter_map(Advice::counters_changed);
-    let generated = finished.statistics.generated;
-    let enough = advice(generated, finished.busiest, elapsed_ns, (options, ctx.method));
-    let advice = enough.into_iter().chain(in_step).chain(changed).collect();
-    let ended = finished.ended.map(Error::from);
+    let elapsed_ns = statistics.elapsed_ns;
+    let how = (order.options, ctx.method);
+    let advice = advice(statistics.generated, recorded.busiest, elapsed_ns, how)
+        .into_iter()
+        .chain(Advice::in_step(&recorded.in_step.sources(&metadata)))
+        .chain(recorded.changes.iter().filter_map(Advice::counters_changed))
+        .collect();
+    let ended = recorded.ended.map(Error::from);
     let result = RecordResult {
-        ended: ended.as_ref().map(Error::failure),
-        excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
-        slices: source_slices(&finished.statistics.slices, event_set),
-        lost_events: finished.statistics.lost_events,
         machine: ctx.machine_info.description.clone(),
-        scope: runner.scope(event_set),
-        file: options.output.display().to_string(),
+        scope,
+        file: order.options.output.display().to_string(),
         elapsed_ns,
-        interrupted: finished.interrupted,
-        passes: passes.len(),
+        interrupted: recorded.interrupted,
+        passes,
         periods,
-        samples: finished.samples,
-        marks: finished.marks,
-        marks_dropped: finished.marks_dropped,
-        branches: branches.recorded().map(|branches| Branched {
+        samples: recorded.samples,
+        marks: recorded.marks,
+        marks_dropped: recorded.marks_dropped,
+        branches: order.branches.recorded().map(|branches| Branched {
             recorder: branches.recorder,
             depth: branches.depth,
             kinds: branches.kinds,
-            records: finished.branches,
+            records: recorded.branches,
         }),
-        generated: finished.statistics.generated,
-        lost: finished.statistics.lost,
-        spurious: finished.statistics.spurious,
-        throttled: finished.statistics.throttled,
-        longest_period: finished.statistics.longest_period,
+        lost: statistics.lost,
+        lost_events: statistics.lost_events,
+        ended: ended.as_ref().map(Error::failure),
+        excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
+        slices: source_slices(&statistics.slices, event_set),
+        generated: statistics.generated,
+        spurious: statistics.spurious,
+        throttled: statistics.throttled,
+        longest_period: statistics.longest_period,
         handler_ns: Some(handler_ns),
         handler_share: Some(share(handler_ns, elapsed_ns, event_set.selected().count())),
-        missed_processes: finished.missed.processes,
-        missed_samples: finished.missed.samples,
-        notifications: finished.source_error.is_none(),
-        notifications_error: finished.source_error.map(|error| error.to_string()),
+        missed_processes: recorded.missed.processes,
+        missed_samples: recorded.missed.samples,
+        notifications: recorded.source_error.is_none(),
+        notifications_error: recorded.source_error.map(|error| error.to_string()),
         sealed,
-        events_lost: finished.statistics.events_lost,
+        events_lost: statistics.events_lost,
         calibration,
         advice,
     };
-    Ok((result, ended))
+    (result, ended)
 }
 
 /// A recorder for the marks of the program that will run.

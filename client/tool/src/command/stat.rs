@@ -59,8 +59,7 @@ pub(crate) fn run_by(
     let slice_100ns = slice_length(options.work.rotate)?;
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let requested = metrics.requested(&options.metrics)?;
-    let mut event_set = event_set(options, ctx, &metrics, &requested)?;
-    event_set.setup.slice_100ns = slice_100ns;
+    let mut event_set = event_set(options, ctx, &metrics, &requested)?.in_slices(slice_100ns);
     let topdown = match options.topdown {
         Some(level) => Some(TopDown::add(&mut event_set, &metrics, level, method, ctx)?),
         None => None,
@@ -175,7 +174,7 @@ fn partly_counted(event_set: &EventSet, output: &Output, topdown: bool) -> Vec<S
 fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
     let mut warnings = Vec::new();
     for (is_known, then) in [
-        (true, "these processors are taken to be like the others, and the bound is unknown"),
+        (true, "these processors are assumed to behave like the others, and the bound is unknown"),
         (false, "their counts are not known"),
     ] {
         let rows = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());

@@ -48,8 +48,8 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     let duration_ns = runner::duration(options.duration)?;
     let limit_ns = if options.once { Some(interval.as_nanos() as u64) } else { duration_ns };
     let purpose = if is_counted { Purpose::Count } else { Purpose::Sample };
-    let mut event_set = EventSet::new(&options.selection, ctx, purpose)?;
-    event_set.setup.slice_100ns = slice_length(options.rotate)?;
+    let slice_100ns = slice_length(options.rotate)?;
+    let event_set = EventSet::new(&options.selection, ctx, purpose)?.in_slices(slice_100ns);
     let live = !options.once;
     let mut runner =
         Runner::watching(options.workload.as_deref(), limit_ns, live, ctx, &event_set)?;
@@ -83,9 +83,10 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     );
     let state = State::new(&ctx.machine_info, interval);
     let named = |error| event_set.explain(error);
-    let approximate = event_set.setup.approximate;
-    let mut session = Session::open(&mut ctx.connection, event_set.sees_kernel(), approximate)?;
-    session.configure(&event_set.setup(), false).map_err(named)?;
+    let setup = event_set.setup();
+    let mut session =
+        Session::open(&mut ctx.connection, event_set.sees_kernel(), setup.approximate)?;
+    session.configure(&setup, false).map_err(named)?;
     session.start().map_err(named)?;
     if options.once {
         runner.begin()?;

@@ -44,11 +44,11 @@ impl Target {
         &self.path
     }
 
-    /// Says where the file that was there is now.
+    /// Says what the existing file is called now.
     pub(crate) fn note_kept(&self, output: &Output) {
         if let Some(backup_path) = &self.backup_path {
             let (path, backup_path) = (self.path.display(), backup_path.display());
-            output.note(&format!("the {path} that was there is now {backup_path}"));
+            output.note(&format!("existing {path} renamed to {backup_path}"));
         }
     }
 

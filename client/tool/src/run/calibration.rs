@@ -201,7 +201,7 @@ fn count(
     let setup = event_set.setup_of(indexes);
     runner.prepare()?;
     let mut session =
-        Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup.approximate)?;
+        Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup().approximate)?;
     session.configure(&setup, false)?;
     session.start()?;
     let try_ns = (!runner.ends()).then_some(TRY_NS);

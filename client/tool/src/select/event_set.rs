@@ -26,7 +26,7 @@ pub(crate) struct EventSet {
     pub(crate) events: Vec<EventSpec>,
     /// How they are measured, and where. Its specs are empty: [`EventSet::setup_of`] fills them in
     /// when the request is made.
-    pub(crate) setup: Setup,
+    setup: Setup,
     catalog: Catalog,
     /// Every processor of the machine.
     processors: Arc<[Processor]>,
@@ -76,6 +76,18 @@ impl EventSet {
             Purpose::Count | Purpose::Sample | Purpose::CountBeside => {}
         }
         Ok(event_set)
+    }
+
+    /// Measures in slices of this length, in units of 100 ns, where events take turns; 0 for the default.
+    pub(crate) fn in_slices(mut self, slice_100ns: u32) -> Self {
+        self.setup.slice_100ns = slice_100ns;
+        self
+    }
+
+    /// Records this many branches with each sample, of the kinds and modes of `filter`.
+    pub(crate) fn with_branches(mut self, depth: u16, filter: u16) -> Self {
+        (self.setup.branches, self.setup.branch_filter) = (depth, filter);
+        self
     }
 
     /// The warning where no table says which counters count an event.

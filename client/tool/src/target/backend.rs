@@ -32,7 +32,7 @@ pub struct Backend {
     pub(super) model: Option<(Model, String)>,
     /// Tracing, if that is what measures: requests then only describe the processors.
     pub(super) tracing: Option<Box<dyn Tracing>>,
-    /// Why the driver, which would have been taken, is not.
+    /// Why the driver was not used.
     pub(super) without_driver: Option<Box<Error>>,
 }
 

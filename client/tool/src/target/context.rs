@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) tracing: Option<Box<dyn Tracing>>,
     /// How it measures.
     pub(crate) method: Method,
-    /// Why the driver, which would have been taken, is not.
+    /// Why the driver was not used.
     without_driver: Option<Box<Error>>,
 }
 
@@ -52,7 +52,7 @@ impl Context {
         Ok(Self { connection, machine, model, machine_info, tracing, method, without_driver })
     }
 
-    /// Why the driver, which would have been taken, is not.
+    /// Why the driver was not used.
     pub(crate) fn without_driver(&self) -> Option<&Error> {
         self.without_driver.as_deref()
     }

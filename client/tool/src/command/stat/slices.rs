@@ -105,7 +105,7 @@ impl SourceSamples {
         self.before = now;
     }
 
-    /// Who has samples.
+    /// The processes with samples.
     pub(super) fn processes(&self) -> impl Iterator<Item = ProcessKey> {
         self.of.keys().copied()
     }

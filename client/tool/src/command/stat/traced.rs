@@ -89,12 +89,12 @@ fn count(
     }
 }
 
-/// Says what was left out for want of counters.
+/// Warning about what was left out because counters are in use.
 fn not_counted(events: &[TraceEvent]) -> Option<String> {
     let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "others hold counters, so that {} could not be counted; `halprof doctor` says who",
+            "{} not counted: counters are in use by another program; `halprof doctor` says which",
             some_of(&names)
         )
     })
