@@ -52,7 +52,7 @@ pub enum SpecError {
     /// An option that is given twice.
     #[error("`{0}` is given twice")]
     DuplicateOption(String),
-    /// Not the names of quirks behaviours.
+    /// Unknown quirk names.
     #[error("{0}")]
     Quirks(#[from] QuirksError),
     /// Not a number from 1 to 2048.
@@ -72,7 +72,7 @@ impl SpecError {
             Self::UnknownOption(_) | Self::DuplicateOption(_) => {
                 "Write NAME or FILE, then `,processors=N` and `,quirks=BEHAVIOUR+BEHAVIOUR`."
             }
-            Self::Quirks(_) => "`halprof machines --quirks` lists the behaviours.",
+            Self::Quirks(_) => "`halprof machines --quirks` lists the quirks.",
             Self::Processors(_) => "Windows has at most 2048 processors, in 32 groups of 64.",
         }
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn every_processor_has_quirks_and_the_description_says_so() {
         let machine = machine("skylake,quirks=late+no-fixed,processors=9", read).expect("one");
-        let quirks = Quirks::parse("no-fixed+late").expect("behaviours");
+        let quirks = Quirks::parse("no-fixed+late").expect("quirks");
         assert!(machine.leaves.iter().all(|one| one.quirks() == quirks));
         assert!(machine.leaves.iter().all(|one| one.get(0xA, 0).edx.trailing_zeros() >= 5));
         assert_eq!(machine.description, "skylake (9 processors, quirks: late+no-fixed)");

@@ -1,9 +1,8 @@
-//! What real processors do and a well-behaved model does not: each behaviour is an option of a
-//! modelled machine, `--machine NAME,quirks=late+frozen`.
+//! Hardware quirks that a model can reproduce: each is an option of a modelled machine, `--machine
+//! NAME,quirks=late+frozen`.
 //!
-//! A behaviour is a property of a logical processor and is stored with its CPUID leaves, so that
-//! whatever is built from them shows it: the service in process, and the shipped driver on a
-//! modelled kernel.
+//! A quirk is a property of a logical processor and is stored with its CPUID leaves, so that whatever
+//! is built from them has it: the service in process, and the shipped driver on a modelled kernel.
 
 use std::fmt;
 use thiserror::Error;
@@ -11,8 +10,8 @@ use thiserror::Error;
 /// One option, as shown to people.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The behaviour.
-    pub behaviour: Behaviour,
+    /// The quirk.
+    pub quirk: Quirk,
     /// What `quirks=` takes.
     pub name: &'static str,
     /// What the processor then does.
@@ -29,17 +28,17 @@ const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 /// profilers.
 const INTEL_LBR: &str = "Intel SDM volume 3 (325384), \"Last Branch Records\"";
 
-macro_rules! behaviours {
+macro_rules! quirks {
     ($($variant:ident $name:literal $description:literal $source:expr;)*) => {
-        /// One behaviour; its discriminant is the index of its row in [`ROWS`].
+        /// One quirk; its discriminant is the index of its row in [`QUIRKS`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Behaviour {
+        pub enum Quirk {
             $(#[doc = $description] $variant,)*
         }
 
-        /// Every option, in the order of [`Behaviour`].
-        pub const ROWS: &[Row] = &[$(Row {
-            behaviour: Behaviour::$variant,
+        /// Every option, in the order of [`Quirk`].
+        pub const QUIRKS: &[Row] = &[$(Row {
+            quirk: Quirk::$variant,
             name: $name,
             description: $description,
             source: $source,
@@ -47,7 +46,7 @@ macro_rules! behaviours {
     };
 }
 
-behaviours! {
+quirks! {
     ClearedGlobal "cleared-global"
         "the global control register was cleared by somebody: no counter is on in it, where \
          reset leaves a 1 for every general counter"
@@ -162,21 +161,21 @@ behaviours! {
          to the other";
 }
 
-/// A preset closer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
+/// A preset closer to overflow than this misbehaves with [`Quirk::SmallestReload`].
 pub const SMALLEST_RELOAD: u64 = 128;
-/// With [`Behaviour::Lost`] every interrupt whose number is a multiple of this is lost.
+/// With [`Quirk::Lost`] every interrupt whose number is a multiple of this is lost.
 pub const LOST_EACH: u64 = 7;
-/// With [`Behaviour::BranchesChanged`] and [`Behaviour::FreezeCleared`] every interrupt whose number
+/// With [`Quirk::BranchesChanged`] and [`Quirk::FreezeCleared`] every interrupt whose number
 /// is a multiple of this brings the change.
 pub const BRANCHES_CHANGED_EACH: u64 = 4;
-/// Events that a stopped counter still counts with [`Behaviour::LateStop`].
+/// Events that a stopped counter still counts with [`Quirk::LateStop`].
 pub const LATE_STOP: u64 = 4;
-/// With [`Behaviour::Zen3Overcount`] so many events of retirement are counted as one more.
+/// With [`Quirk::Zen3Overcount`] so many events of retirement are counted as one more.
 pub const OVERCOUNT_EACH: u64 = 128;
-/// The bits of [`Behaviour::ForeignStatus`]: metrics overflow, ToPA, frozen LBR, the debug store's
+/// The bits of [`Quirk::ForeignStatus`]: metrics overflow, ToPA, frozen LBR, the debug store's
 /// buffer, and one that is reserved everywhere.
 pub(crate) const FOREIGN_STATUS: u64 = 1 << 48 | 1 << 55 | 1 << 58 | 1 << 62 | 1 << 30;
-/// The bit that holds the line active with [`Behaviour::Storm`].
+/// The bit that holds the line active with [`Quirk::Storm`].
 pub(crate) const STORM_STATUS: u64 = 1 << 62;
 
 /// How a register that CPUID promises is absent, as shown to people.
@@ -206,18 +205,18 @@ pub const ABSENT: [AbsentRow; 2] = [
 const HIDDEN: &str = "hypervisors that emulate a part: QEMU's series \"disable PERFCORE when -pmu is \
     configured\"; KVM, arch/x86/kvm/pmu.c: what is_valid_msr does not know raises #GP";
 
-/// The behaviours that a processor shows; none by default.
+/// The quirks that a processor has; none by default.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Quirks {
-    behaviours: u32,
+    bits: u32,
     unreadable: Option<u32>,
     unwritable: Option<u32>,
 }
 
-/// A name that is not in [`ROWS`], or one that is given twice.
+/// A name that is not in [`QUIRKS`], or one that is given twice.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuirksError {
-    /// No such behaviour.
+    /// No such quirk.
     #[error("`{0}` is not a hardware fault that a model can have")]
     Unknown(String),
     /// Named before.
@@ -227,37 +226,37 @@ pub enum QuirksError {
 
 impl Quirks {
     /// Only this one.
-    pub const fn of(behaviour: Behaviour) -> Self {
-        Self { behaviours: 1 << behaviour as u32, unreadable: None, unwritable: None }
+    pub const fn of(quirk: Quirk) -> Self {
+        Self { bits: 1 << quirk as u32, unreadable: None, unwritable: None }
     }
 
-    /// These and `behaviour`.
-    pub const fn with(self, behaviour: Behaviour) -> Self {
-        self.and(Self::of(behaviour))
+    /// These and `quirk`.
+    pub const fn with(self, quirk: Quirk) -> Self {
+        self.and(Self::of(quirk))
     }
 
     /// These and those.
     pub const fn and(self, others: Self) -> Self {
         Self {
-            behaviours: self.behaviours | others.behaviours,
+            bits: self.bits | others.bits,
             unreadable: either(self.unreadable, others.unreadable),
             unwritable: either(self.unwritable, others.unwritable),
         }
     }
 
-    /// Whether the processor does this.
-    pub const fn has(self, behaviour: Behaviour) -> bool {
-        self.behaviours & Self::of(behaviour).behaviours != 0
+    /// Whether the processor has it.
+    pub const fn has(self, quirk: Quirk) -> bool {
+        self.bits & Self::of(quirk).bits != 0
     }
 
-    /// Whether it has no behaviours.
+    /// Whether there are none.
     pub const fn is_empty(self) -> bool {
-        self.behaviours == 0 && self.unreadable.is_none() && self.unwritable.is_none()
+        self.bits == 0 && self.unreadable.is_none() && self.unwritable.is_none()
     }
 
     /// A register that is absent by read, and one that is by write.
     pub const fn absent(unreadable: Option<u32>, unwritable: Option<u32>) -> Self {
-        Self { behaviours: 0, unreadable, unwritable }
+        Self { bits: 0, unreadable, unwritable }
     }
 
     /// Whether RDMSR of this register raises #GP.
@@ -279,18 +278,18 @@ impl Quirks {
                 let again = || Err(QuirksError::Duplicate(name.to_lowercase()));
                 return if twice { again() } else { Ok(set.and(absent)) };
             }
-            let row = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
+            let row = QUIRKS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
             let row = row.ok_or_else(|| QuirksError::Unknown(name.to_owned()))?;
-            if set.has(row.behaviour) {
+            if set.has(row.quirk) {
                 return Err(QuirksError::Duplicate(row.name.to_owned()));
             }
-            Ok(set.with(row.behaviour))
+            Ok(set.with(row.quirk))
         })
     }
 
-    /// The rows of its behaviours.
+    /// Their rows.
     pub fn rows(self) -> impl Iterator<Item = &'static Row> {
-        ROWS.iter().filter(move |row| self.has(row.behaviour))
+        QUIRKS.iter().filter(move |row| self.has(row.quirk))
     }
 }
 

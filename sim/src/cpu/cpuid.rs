@@ -7,7 +7,7 @@ pub use hal_profile::cpu::machine::CpuidResult;
 use std::collections::BTreeMap;
 
 /// The leaves of one logical processor, from a dump or a built-in model, and those of its
-/// behaviours that no leaf reports.
+/// quirks that no leaf reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Leaves {
     leaves: BTreeMap<u32, Leaf>,
@@ -61,7 +61,7 @@ impl Leaves {
         self.get(1, 0).ecx >> 31 == 1
     }
 
-    /// Its quirks behaviours.
+    /// Its quirks.
     pub fn quirks(&self) -> Quirks {
         self.quirks
     }

@@ -1,7 +1,7 @@
 //! What happens between an overflow and its interrupt.
 
 use crate::cpu::unit::Watch;
-use crate::quirks::{BRANCHES_CHANGED_EACH, Behaviour, LOST_EACH, Quirks, SMALLEST_RELOAD};
+use crate::quirks::{BRANCHES_CHANGED_EACH, LOST_EACH, Quirk, Quirks, SMALLEST_RELOAD};
 
 /// Delivers the interrupts of one processor.
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ impl Delivery {
     }
 
     /// Whether someone does this to branch recording with the interrupt requested last.
-    pub(crate) fn brings(&self, behaviour: Behaviour) -> bool {
-        self.quirks.has(behaviour) && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
+    pub(crate) fn brings(&self, quirk: Quirk) -> bool {
+        self.quirks.has(quirk) && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
     /// The interrupt that is under way.
@@ -46,16 +46,16 @@ impl Delivery {
     /// delivered now.
     pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
         let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
-        if self.quirks.has(Behaviour::SmallestReload) && too_near {
+        if self.quirks.has(Quirk::SmallestReload) && too_near {
             return false;
         }
         self.asked += 1;
-        let lost = self.quirks.has(Behaviour::Lost) && self.asked.is_multiple_of(LOST_EACH);
-        if lost || self.quirks.has(Behaviour::DeadInterrupts) {
+        let lost = self.quirks.has(Quirk::Lost) && self.asked.is_multiple_of(LOST_EACH);
+        if lost || self.quirks.has(Quirk::DeadInterrupts) {
             return false;
         }
         match overflow {
-            Some(watch) if self.quirks.has(Behaviour::Late) => {
+            Some(watch) if self.quirks.has(Quirk::Late) => {
                 let at = watch.at.saturating_add(self.delay(watch.span));
                 self.under_way.get_or_insert(Watch { at, ..watch });
                 false
@@ -91,7 +91,7 @@ impl Delivery {
     }
 
     fn begin_storm(&mut self) {
-        self.storming |= self.quirks.has(Behaviour::Storm);
+        self.storming |= self.quirks.has(Quirk::Storm);
     }
 
     /// 0 to 3 times `span`, in steps of its 64th part (SplitMix64's mixing; Steele, Lea and Flood

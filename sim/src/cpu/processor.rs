@@ -11,7 +11,7 @@ use crate::cpu::unit::{Unit, Watch};
 use crate::historic::netburst::NetBurst;
 use crate::historic::p6::P6;
 use crate::historic::pentium::Pentium;
-use crate::quirks::{Behaviour, FOREIGN_STATUS, Quirks, STORM_STATUS};
+use crate::quirks::{FOREIGN_STATUS, Quirk, Quirks, STORM_STATUS};
 use crate::units::amd::Amd;
 use crate::units::intel::Architectural;
 use hal_profile::cpu::machine::CpuidResult;
@@ -35,14 +35,14 @@ const NMI: u8 = 2;
 
 /// A register as a session finds it: these bits cleared, then those set.
 struct Found {
-    behaviour: Behaviour,
+    quirk: Quirk,
     msr: u32,
     cleared: u64,
     set: u64,
 }
 
-const fn found(behaviour: Behaviour, msr: u32, cleared: u64, set: u64) -> Found {
-    Found { behaviour, msr, cleared, set }
+const fn found(quirk: Quirk, msr: u32, cleared: u64, set: u64) -> Found {
+    Found { quirk, msr, cleared, set }
 }
 
 /// A select that counts instructions retired in all modes without interrupts: EN, OS, USR, 0xC0.
@@ -55,19 +55,19 @@ const NEAR_OVERFLOW: u64 = (1 << 48) - 10_000;
 /// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR1; the
 /// enable bits of branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG.
 const FOUND: [Found; 13] = [
-    found(Behaviour::ClearedGlobal, 0x38F, u64::MAX, 0),
-    found(Behaviour::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
-    found(Behaviour::Frozen, 0x1D9, 0, 1 << 12),
-    found(Behaviour::CountersOn, 0x186, u64::MAX, INSTRUCTIONS),
-    found(Behaviour::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
-    found(Behaviour::FixedTaken, 0x38D, 0xFF, 0x33),
-    found(Behaviour::FixedTaken, 0x38F, 0, 0b11 << 32),
-    found(Behaviour::FixedInterrupts, 0x30A, u64::MAX, NEAR_OVERFLOW),
-    found(Behaviour::FixedInterrupts, 0x38D, 0xF0, 0xB0),
-    found(Behaviour::FixedInterrupts, 0x38F, 0, 1 << 33),
-    found(Behaviour::BranchesOn, 0x1D9, 0, 1),
-    found(Behaviour::BranchesOn, 0x14CE, 0, 0x007F_0007),
-    found(Behaviour::BranchesOn, 0xC000_010F, 0, 1 << 6),
+    found(Quirk::ClearedGlobal, 0x38F, u64::MAX, 0),
+    found(Quirk::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
+    found(Quirk::Frozen, 0x1D9, 0, 1 << 12),
+    found(Quirk::CountersOn, 0x186, u64::MAX, INSTRUCTIONS),
+    found(Quirk::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
+    found(Quirk::FixedTaken, 0x38D, 0xFF, 0x33),
+    found(Quirk::FixedTaken, 0x38F, 0, 0b11 << 32),
+    found(Quirk::FixedInterrupts, 0x30A, u64::MAX, NEAR_OVERFLOW),
+    found(Quirk::FixedInterrupts, 0x38D, 0xF0, 0xB0),
+    found(Quirk::FixedInterrupts, 0x38F, 0, 1 << 33),
+    found(Quirk::BranchesOn, 0x1D9, 0, 1),
+    found(Quirk::BranchesOn, 0x14CE, 0, 0x007F_0007),
+    found(Quirk::BranchesOn, 0xC000_010F, 0, 1 << 6),
 ];
 
 /// How often software accessed this processor's registers.
@@ -123,7 +123,7 @@ impl Processor {
     /// no other: see [`processors`](crate::cpu::topology::processors).
     pub fn new(leaves: Leaves) -> Self {
         let mut unit = select_unit(&leaves);
-        if leaves.quirks().has(Behaviour::LateStop)
+        if leaves.quirks().has(Quirk::LateStop)
             && let Some(unit) = &mut unit
         {
             unit.stop_late();
@@ -291,7 +291,7 @@ impl Processor {
     }
 
     /// What its counters have counted leaks into those of the core's other thread, if it has
-    /// [`Behaviour::ThreadLeak`].
+    /// [`Quirk::ThreadLeak`].
     pub fn leak_into(&mut self, other: &mut Self) {
         let leaked = self.on_unit(|unit| unit.take_leaked()).unwrap_or_default();
         let (thread, counted) = (other.thread, other.counted());
@@ -314,7 +314,7 @@ impl Processor {
 
     /// The counts that its counters see of all that has happened.
     fn counted(&self) -> Counts {
-        if self.quirks().has(Behaviour::DeadCounters) { Counts::default() } else { self.counts }
+        if self.quirks().has(Quirk::DeadCounters) { Counts::default() } else { self.counts }
     }
 
     /// In which ways it misbehaves.
@@ -385,7 +385,7 @@ impl Processor {
     /// Calls `visit` for each counter of this processor that will request an interrupt, and for an
     /// interrupt that is under way.
     pub fn watches(&self, mut visit: impl FnMut(Watch)) {
-        if !self.quirks().has(Behaviour::DeadCounters) {
+        if !self.quirks().has(Quirk::DeadCounters) {
             self.watches_of_unit(&mut visit);
         }
         self.delivery.under_way().into_iter().for_each(visit);
@@ -412,7 +412,7 @@ impl Processor {
     /// How many interrupts were NMIs that nobody claims, each of which would have ended Windows (bug
     /// check 0x80). Somebody who samples and has asked for NMIs claims them.
     pub fn unclaimed_nmis(&self) -> u64 {
-        if self.quirks().has(Behaviour::FixedInterrupts) { 0 } else { self.nmis }
+        if self.quirks().has(Quirk::FixedInterrupts) { 0 } else { self.nmis }
     }
 
     /// The width of the general counters in bits; 0 if there are none.
@@ -460,7 +460,7 @@ impl Processor {
 
     /// LVTPC while Windows runs, not masked.
     fn windows_lvtpc(&self) -> u32 {
-        let nmi = self.quirks().has(Behaviour::NmiLvtpc);
+        let nmi = self.quirks().has(Quirk::NmiLvtpc);
         if nmi { WINDOWS_LVTPC | LVTPC_NMI } else { WINDOWS_LVTPC }
     }
 
@@ -478,7 +478,7 @@ impl Processor {
     /// an earlier user would have. Registers that the processor lacks are skipped.
     fn leave_as_found(&mut self) {
         let quirks = self.quirks();
-        for row in FOUND.iter().filter(|row| quirks.has(row.behaviour)) {
+        for row in FOUND.iter().filter(|row| quirks.has(row.quirk)) {
             self.unobserved(|processor| {
                 if let Ok(value) = processor.rdmsr(row.msr) {
                     let value = value & !row.cleared | row.set;
@@ -487,13 +487,13 @@ impl Processor {
                 }
             });
         }
-        if quirks.has(Behaviour::Masked) {
+        if quirks.has(Quirk::Masked) {
             self.apic.preset_lvtpc(self.windows_lvtpc() | LVTPC_MASK);
         }
-        if quirks.has(Behaviour::StaleStatus) {
+        if quirks.has(Quirk::StaleStatus) {
             self.on_unit(|unit| unit.set_status(unit.counter_status()));
         }
-        if quirks.has(Behaviour::ForeignStatus) {
+        if quirks.has(Quirk::ForeignStatus) {
             self.show_status(FOREIGN_STATUS);
         }
     }
@@ -566,7 +566,7 @@ impl Processor {
     /// The same, for this overflow if it is known.
     fn take_requests_of(&mut self, overflow: Option<Watch>) {
         let own = 1 << self.thread;
-        let foreign = self.quirks().has(Behaviour::ForeignStatus);
+        let foreign = self.quirks().has(Quirk::ForeignStatus);
         let Some(mut package) = self.package() else {
             return;
         };
@@ -583,17 +583,17 @@ impl Processor {
 
     /// Delivers the interrupt to LVTPC.
     fn deliver(&mut self) {
-        let hypervisor = self.quirks().has(Behaviour::HypervisorMasks);
+        let hypervisor = self.quirks().has(Quirk::HypervisorMasks);
         let storming = self.delivery.is_storming();
         let Some(mut package) = self.package() else {
             return;
         };
         let masks = hypervisor || package.unit.masks_on_delivery();
         if let Some(mut recording) = package.unit.recording() {
-            if self.delivery.brings(Behaviour::BranchesChanged) {
+            if self.delivery.brings(Quirk::BranchesChanged) {
                 recording.take();
             }
-            if self.delivery.brings(Behaviour::FreezeCleared) {
+            if self.delivery.brings(Quirk::FreezeCleared) {
                 *recording.debugctl &= !FREEZE_LBRS_ON_PMI;
             }
         }
@@ -622,9 +622,9 @@ impl Processor {
     }
 
     /// LVTPC has just been unmasked, if it did not accept interrupts before: with
-    /// [`Behaviour::RaisedAgain`] what is not acknowledged interrupts again.
+    /// [`Quirk::RaisedAgain`] what is not acknowledged interrupts again.
     fn raise_again(&mut self, accepted: bool) {
-        let raises = self.quirks().has(Behaviour::RaisedAgain);
+        let raises = self.quirks().has(Quirk::RaisedAgain);
         if raises && !accepted && self.apic.accepts() {
             let holds = self.on_unit(|unit| unit.holds_interrupt());
             if holds == Some(true) {

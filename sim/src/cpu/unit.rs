@@ -89,9 +89,9 @@ pub(crate) trait Unit: Send {
     fn stop_late(&mut self) {
         self.each_counter(&mut |_, inputs| inputs.iter_mut().for_each(Input::stop_late));
     }
-    /// What has leaked out of each general counter since the last call: [`Behaviour::ThreadLeak`].
+    /// What has leaked out of each general counter since the last call: [`Quirk::ThreadLeak`].
     ///
-    /// [`Behaviour::ThreadLeak`]: crate::quirks::Behaviour::ThreadLeak
+    /// [`Quirk::ThreadLeak`]: crate::quirks::Quirk::ThreadLeak
     fn take_leaked(&mut self) -> Vec<u64> {
         Vec::new()
     }

@@ -5,7 +5,7 @@ use crate::cpu::Cpu;
 use crate::cpu::event::{Counts, Event};
 use crate::cpu::processor::Processor;
 use crate::load::workload::{PROGRAMS_MAX, ShortChange, Workload};
-use crate::quirks::Behaviour;
+use crate::quirks::Quirk;
 use crate::service_host::INTERRUPT_COST;
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
@@ -381,10 +381,10 @@ fn sibling(cpus: &[Cpu], index: usize) -> Option<usize> {
     (0..cpus.len()).find(shares)
 }
 
-/// The other thread of its core, if a processor has [`Behaviour::ThreadLeak`].
+/// The other thread of its core, if a processor has [`Quirk::ThreadLeak`].
 fn leaks_into(cpus: &[Cpu], index: usize) -> Option<usize> {
     let own = &cpus[index].processor;
-    let core = own.core().filter(|_| own.quirks().has(Behaviour::ThreadLeak))?;
+    let core = own.core().filter(|_| own.quirks().has(Quirk::ThreadLeak))?;
     (0..cpus.len()).find(|&other| other != index && cpus[other].processor.core() == Some(core))
 }
 

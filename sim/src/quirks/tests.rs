@@ -20,7 +20,7 @@ fn booted(model: &str, quirks: &str) -> Processor {
     let leaves = models::find(model).expect("a model").processors();
     let quirks = match quirks {
         "" => Quirks::default(),
-        names => Quirks::parse(names).expect("behaviours"),
+        names => Quirks::parse(names).expect("quirks"),
     };
     let mut processor = Processor::new(leaves[0].with_quirks(quirks));
     processor.boot_windows();
@@ -69,12 +69,12 @@ const fn low(bits: u32) -> u64 {
 
 #[test]
 fn rows_are_in_order_and_names_are_found_once() {
-    for (index, row) in ROWS.iter().enumerate() {
-        assert_eq!(row.behaviour as usize, index);
-        assert_eq!(Quirks::parse(row.name), Ok(Quirks::of(row.behaviour)));
+    for (index, row) in QUIRKS.iter().enumerate() {
+        assert_eq!(row.quirk as usize, index);
+        assert_eq!(Quirks::parse(row.name), Ok(Quirks::of(row.quirk)));
         assert!(!row.description.is_empty() && !row.source.is_empty());
     }
-    let all = ROWS.iter().map(|row| row.name).collect::<Vec<_>>().join("+");
+    let all = QUIRKS.iter().map(|row| row.name).collect::<Vec<_>>().join("+");
     assert_eq!(Quirks::parse(&all).map(|set| set.to_string()), Ok(all));
     assert_eq!(Quirks::parse("late+rude"), Err(QuirksError::Unknown("rude".into())));
     assert_eq!(Quirks::parse("late+LATE"), Err(QuirksError::Duplicate("late".into())));

@@ -18,7 +18,7 @@ use crate::cpu::fault::Fault;
 use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
-use crate::quirks::{Behaviour, OVERCOUNT_EACH};
+use crate::quirks::{OVERCOUNT_EACH, Quirk};
 use events::Generation;
 use std::ops::RangeInclusive;
 
@@ -45,7 +45,7 @@ const MOST_IN_A_CYCLE: u64 = 15;
 const MERGE: u16 = 0xFFF;
 /// The width of that upper half.
 const UPPER: u64 = 0xFFFF;
-/// Events of retirement that [`Behaviour::Zen3Overcount`] concerns (erratum 1292).
+/// Events of retirement that [`Quirk::Zen3Overcount`] concerns (erratum 1292).
 const RETIREMENT: [u16; 13] =
     [0xC0, 0xC1, 0xC2, 0xC3, 0xC4, 0xC5, 0xC8, 0xC9, 0xCA, 0xCC, 0xD1, 0x1C7, 0x1D0];
 /// Of RDPMC's indexes the first six are core counters, then come those of the northbridge, and of the
@@ -96,7 +96,7 @@ pub(crate) struct Amd {
     extended: bool,
     perf_mon_v2: bool,
     freezes: bool,
-    /// [`Behaviour::Zen3Overcount`].
+    /// [`Quirk::Zen3Overcount`].
     overcounts: bool,
     /// The status bits that belong to no counter and may be acknowledged at any time. A hypervisor
     /// that emulates the register need not accept any that it does not show.
@@ -132,7 +132,7 @@ impl Amd {
             extended,
             perf_mon_v2,
             freezes: perf_mon_v2 && leaves.get(0x8000_0022, 0).eax >> 2 & 1 == 1,
-            overcounts: leaves.quirks().has(Behaviour::Zen3Overcount),
+            overcounts: leaves.quirks().has(Quirk::Zen3Overcount),
             conditions: if leaves.has_hypervisor() { 0 } else { FROZEN },
             selects: vec![EventSelect::new(); counters],
             counters: vec![Counter::new(WIDTH); counters],

@@ -270,7 +270,7 @@ impl Architectural {
         }
     }
 
-    /// With [`Behaviour::BroadwellPeriod`].
+    /// With [`Quirk::BroadwellPeriod`].
     fn lose_low_bits(&mut self, i: usize) {
         let select = self.selects[i];
         let value = self.general[i].value();

@@ -13,7 +13,7 @@ use crate::rules::{Rule, Violation};
 use hal_profile::cpu::machine::{CR4_PCE, Machine as _};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
-use sim::quirks::{Behaviour, LATE_STOP};
+use sim::quirks::{LATE_STOP, Quirk};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mask bit of LVTPC (SDM, "Local Vector Table"): the only bit that the driver may change
@@ -486,7 +486,7 @@ impl Watched {
             let left = (now ^ end) & ours & !either;
             let counts = matches!(role, Role::Counter | Role::Fixed);
             // A counter that stops late goes on counting after it was written.
-            let late = counts && cpu.processor.quirks().has(Behaviour::LateStop);
+            let late = counts && cpu.processor.quirks().has(Quirk::LateStop);
             if left != 0 && !(late && now.wrapping_sub(end) <= LATE_STOP) {
                 let what = format!("register {msr:#x} is left {now:#x}, not {end:#x} in {ours:#x}");
                 return Err((Rule::BitsLeft, what));
@@ -519,7 +519,7 @@ impl Watched {
             Role::Branches(ours) => ours,
             _ => u64::MAX,
         };
-        let taken = cpu.processor.quirks().has(Behaviour::BranchesChanged) && records_branches(cpu);
+        let taken = cpu.processor.quirks().has(Quirk::BranchesChanged) && records_branches(cpu);
         if (now ^ end) & judged == 0 || taken {
             return Ok(());
         }

@@ -26,7 +26,7 @@ use shared_types::request::session::Spec;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::{self, Workload};
 use sim::machines::models::{MODELS, repeat};
-use sim::quirks::{Behaviour, Quirks, ROWS};
+use sim::quirks::{QUIRKS, Quirk, Quirks};
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 use zerocopy::FromBytes;
@@ -151,9 +151,9 @@ fn quirks(seed: u64, leaves: &Leaves) -> Quirks {
         return quirks;
     }
     for _ in 0..rng.usize(1..=BEHAVIOURS) {
-        let behaviour = ROWS[rng.usize(..ROWS.len())].behaviour;
-        if !(amd && behaviour == Behaviour::Storm) {
-            quirks = quirks.with(behaviour);
+        let quirk = QUIRKS[rng.usize(..QUIRKS.len())].quirk;
+        if !(amd && quirk == Quirk::Storm) {
+            quirks = quirks.with(quirk);
         }
     }
     quirks

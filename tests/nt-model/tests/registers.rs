@@ -14,7 +14,7 @@ use shared_types::request::session::{self, SAMPLE};
 use shared_types::{ErrorCode, Mode, ReplyHeader};
 use sim::cpu::Cpu;
 use sim::machines::models::{find, repeat};
-use sim::quirks::{Behaviour, Quirks};
+use sim::quirks::{Quirk, Quirks};
 use zerocopy::FromBytes;
 
 const WORK: &str = "instructions=400000,cycles=500000,branches=70000,processors=all";
@@ -213,7 +213,7 @@ fn general_counters_stay_enabled() {
 #[test]
 fn a_refused_start_leaves_no_freeze_where_the_test_has_passed() {
     let Some(file) = driver::file() else { return };
-    let quirks = Quirks::default().with(Behaviour::Frozen).with(Behaviour::DeadInterrupts);
+    let quirks = Quirks::default().with(Quirk::Frozen).with(Quirk::DeadInterrupts);
     let leaves: Vec<_> =
         leaves("zen5", 2).iter().map(|leaves| leaves.with_quirks(quirks)).collect();
     let passed = (0..20).filter(|&seed| {

@@ -5,7 +5,7 @@
 //! some with each quirk. Quirks with a workload are in the scenarios.
 
 use nt_model::soak::{LATEST, MACHINES, PERIOD, sweep, try_skids};
-use sim::quirks::ROWS;
+use sim::quirks::QUIRKS;
 
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 /// With these nothing is sampled: START refuses, the session is ended, or no counter can take the
@@ -63,7 +63,7 @@ fn kind(skids: &[u64]) -> Vec<Part> {
 
 /// These skids on each machine with each quirk.
 fn quirks(skids: &[u64]) -> Vec<Part> {
-    let options = ROWS.iter().map(|row| row.name);
+    let options = QUIRKS.iter().map(|row| row.name);
     let options: Vec<&str> =
         options.filter(|name| !NOT_SAMPLED.contains(name) && *name != OVERCOUNTS).collect();
     let part = |machine, option| (format!("{machine},quirks={option}"), skids.to_vec());

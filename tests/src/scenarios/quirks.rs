@@ -519,10 +519,10 @@ fn the_service_runs_on_processors_with_quirks<B: Backend>() {
 #[cfg(test)]
 mod tests {
     use super::SAMPLING;
-    use sim::quirks::{Quirks, ROWS};
+    use sim::quirks::{QUIRKS, Quirks};
 
     #[test]
-    fn every_behaviour_is_tried_here() {
+    fn every_quirk_is_tried_here() {
         let mut tried = SAMPLING.iter().flat_map(|quirks| quirks.split('+'));
         let elsewhere = [
             "dead-interrupts",
@@ -538,7 +538,7 @@ mod tests {
             "thread-leak",
             "zen3-overcount",
         ];
-        for row in ROWS {
+        for row in QUIRKS {
             let here = tried.clone().any(|name| name == row.name);
             assert!(here || elsewhere.contains(&row.name), "{}", row.name);
         }

@@ -7,7 +7,7 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::machines::models::MODELS;
-use sim::quirks::{ABSENT, ROWS};
+use sim::quirks::{ABSENT, QUIRKS};
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct MachinesResult {
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u32> {
                 processors: model.processors().len(),
             })
             .collect(),
-        quirks: ROWS
+        quirks: QUIRKS
             .iter()
             .map(|row| Quirk {
                 name: row.name.to_owned(),

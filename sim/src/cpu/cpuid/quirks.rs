@@ -1,20 +1,20 @@
-//! The leaves of a processor with quirks behaviours.
+//! CPUID leaves changed by quirks.
 
 use super::{CpuidResult, Leaves};
-use crate::quirks::{Behaviour, Quirks};
+use crate::quirks::{Quirk, Quirks};
 
 impl Leaves {
-    /// The same processor with these behaviours added, and with the leaves that they change.
+    /// The same processor with these quirks added, and with the leaves that they change.
     pub fn with_quirks(&self, quirks: Quirks) -> Self {
         let mut leaves = self.clone();
         leaves.quirks = leaves.quirks.and(quirks);
-        if quirks.has(Behaviour::NoGeneral) {
+        if quirks.has(Quirk::NoGeneral) {
             without_general(&mut leaves);
         }
-        if quirks.has(Behaviour::NoFixed) {
+        if quirks.has(Quirk::NoFixed) {
             without_fixed(&mut leaves);
         }
-        if quirks.has(Behaviour::NarrowCounters) {
+        if quirks.has(Quirk::NarrowCounters) {
             change(&mut leaves, 0xA, None, |leaf| {
                 leaf.eax = leaf.eax & !0x00FF_0000 | 32 << 16;
                 if leaf.edx & 0x1FE0 != 0 {
@@ -22,7 +22,7 @@ impl Leaves {
                 }
             });
         }
-        if quirks.has(Behaviour::HypervisorMasks) {
+        if quirks.has(Quirk::HypervisorMasks) {
             under_kvm(&mut leaves);
         }
         leaves

@@ -2,26 +2,26 @@
 
 use crate::cpu::counter::Counter;
 use crate::cpu::event_select::EventSelect;
-use crate::quirks::{Behaviour, Quirks};
+use crate::quirks::{Quirk, Quirks};
 use std::ops::RangeInclusive;
 
 /// The errata of one logical processor.
 #[derive(Clone, Debug)]
 pub(super) struct Errata {
-    /// The counter that the microcode has taken: [`Behaviour::TsxForceAbort`].
+    /// The counter that the microcode has taken: [`Quirk::TsxForceAbort`].
     pub(super) taken_counter: Option<usize>,
-    /// [`Behaviour::BroadwellPeriod`].
+    /// [`Quirk::BroadwellPeriod`].
     pub(super) loses_low_bits: bool,
-    /// [`Behaviour::SilentFixed`].
+    /// [`Quirk::SilentFixed`].
     pub(super) silent_fixed: bool,
     pub(super) reset: Reset,
-    /// [`Behaviour::ThreadLeak`].
+    /// [`Quirk::ThreadLeak`].
     leaks: bool,
     /// What has leaked from each general counter and was not taken yet.
     leaked: Vec<u64>,
 }
 
-/// [`Behaviour::NehalemReset`]: which counters have been reset. Each is a mask of general counters.
+/// [`Quirk::NehalemReset`]: which counters have been reset. Each is a mask of general counters.
 #[derive(Clone, Debug)]
 pub(super) struct Reset {
     needed: bool,
@@ -36,19 +36,19 @@ pub(super) struct Reset {
 /// The selects of the reset (intel_pmu_nhm_workaround).
 const SELECTS: [u64; 4] = [0x43_00B5, 0x43_00D2, 0x43_00B1, 0x43_00B1];
 const ALL: u32 = 0xF;
-/// The memory events of [`Behaviour::ThreadLeak`].
+/// The memory events of [`Quirk::ThreadLeak`].
 const MEMORY: RangeInclusive<u8> = 0xD0..=0xD3;
 
 impl Errata {
     pub(super) fn new(quirks: Quirks) -> Self {
         Self {
-            taken_counter: quirks.has(Behaviour::TsxForceAbort).then_some(3),
-            loses_low_bits: quirks.has(Behaviour::BroadwellPeriod),
-            leaks: quirks.has(Behaviour::ThreadLeak),
+            taken_counter: quirks.has(Quirk::TsxForceAbort).then_some(3),
+            loses_low_bits: quirks.has(Quirk::BroadwellPeriod),
+            leaks: quirks.has(Quirk::ThreadLeak),
             leaked: Vec::new(),
-            silent_fixed: quirks.has(Behaviour::SilentFixed),
+            silent_fixed: quirks.has(Quirk::SilentFixed),
             reset: Reset {
-                needed: quirks.has(Behaviour::NehalemReset),
+                needed: quirks.has(Quirk::NehalemReset),
                 fresh: 0,
                 halved: 0,
                 begun: false,

@@ -9,7 +9,7 @@ use crate::rules::{Rule, Violation};
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 use sim::cpu::event::{Counts, Event};
-use sim::quirks::Behaviour;
+use sim::quirks::Quirk;
 use std::collections::VecDeque;
 
 /// This many interrupts within this many nanoseconds may be taken for a storm.
@@ -95,7 +95,7 @@ impl Machine {
             return Ok(());
         }
         let processor = &mut self.engine.bus().cpus[index].processor;
-        if processor.quirks().has(Behaviour::FixedInterrupts) {
+        if processor.quirks().has(Quirk::FixedInterrupts) {
             processor.handled_by_windows();
         } else {
             self.processors[index].storm.unhandled = true;
