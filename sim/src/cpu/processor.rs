@@ -33,16 +33,16 @@ const LVTPC_NMI: u32 = 0b100 << 8;
 /// The vector of an NMI.
 const NMI: u8 = 2;
 
-/// A register as a session finds it: these bits cleared, then those set.
-struct Found {
+/// What a quirk leaves in a register before a session: these bits cleared, then those set.
+struct InitialValue {
     quirk: Quirk,
     msr: u32,
     cleared: u64,
     set: u64,
 }
 
-const fn found(quirk: Quirk, msr: u32, cleared: u64, set: u64) -> Found {
-    Found { quirk, msr, cleared, set }
+const fn initial(quirk: Quirk, msr: u32, cleared: u64, set: u64) -> InitialValue {
+    InitialValue { quirk, msr, cleared, set }
 }
 
 /// A select that counts instructions retired in all modes without interrupts: EN, OS, USR, 0xC0.
@@ -54,20 +54,20 @@ const NEAR_OVERFLOW: u64 = (1 << 48) - 10_000;
 /// IA32_PERF_GLOBAL_CTRL and PerfCntrGlobalCtl, IA32_DEBUGCTL's FREEZE_PERFMON_ON_PMI (AMD's has
 /// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR1; the
 /// enable bits of branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG.
-const FOUND: [Found; 13] = [
-    found(Quirk::ClearedGlobal, 0x38F, u64::MAX, 0),
-    found(Quirk::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
-    found(Quirk::Frozen, 0x1D9, 0, 1 << 12),
-    found(Quirk::CountersOn, 0x186, u64::MAX, INSTRUCTIONS),
-    found(Quirk::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
-    found(Quirk::FixedTaken, 0x38D, 0xFF, 0x33),
-    found(Quirk::FixedTaken, 0x38F, 0, 0b11 << 32),
-    found(Quirk::FixedInterrupts, 0x30A, u64::MAX, NEAR_OVERFLOW),
-    found(Quirk::FixedInterrupts, 0x38D, 0xF0, 0xB0),
-    found(Quirk::FixedInterrupts, 0x38F, 0, 1 << 33),
-    found(Quirk::BranchesOn, 0x1D9, 0, 1),
-    found(Quirk::BranchesOn, 0x14CE, 0, 0x007F_0007),
-    found(Quirk::BranchesOn, 0xC000_010F, 0, 1 << 6),
+const INITIAL_VALUES: [InitialValue; 13] = [
+    initial(Quirk::ClearedGlobal, 0x38F, u64::MAX, 0),
+    initial(Quirk::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
+    initial(Quirk::Frozen, 0x1D9, 0, 1 << 12),
+    initial(Quirk::CountersOn, 0x186, u64::MAX, INSTRUCTIONS),
+    initial(Quirk::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
+    initial(Quirk::FixedTaken, 0x38D, 0xFF, 0x33),
+    initial(Quirk::FixedTaken, 0x38F, 0, 0b11 << 32),
+    initial(Quirk::FixedInterrupts, 0x30A, u64::MAX, NEAR_OVERFLOW),
+    initial(Quirk::FixedInterrupts, 0x38D, 0xF0, 0xB0),
+    initial(Quirk::FixedInterrupts, 0x38F, 0, 1 << 33),
+    initial(Quirk::BranchesOn, 0x1D9, 0, 1),
+    initial(Quirk::BranchesOn, 0x14CE, 0, 0x007F_0007),
+    initial(Quirk::BranchesOn, 0xC000_010F, 0, 1 << 6),
 ];
 
 /// How often software accessed this processor's registers.
@@ -478,7 +478,7 @@ impl Processor {
     /// an earlier user would have. Registers that the processor lacks are skipped.
     fn leave_as_found(&mut self) {
         let quirks = self.quirks();
-        for row in FOUND.iter().filter(|row| quirks.has(row.quirk)) {
+        for row in INITIAL_VALUES.iter().filter(|row| quirks.has(row.quirk)) {
             self.unobserved(|processor| {
                 if let Ok(value) = processor.rdmsr(row.msr) {
                     let value = value & !row.cleared | row.set;
