@@ -181,7 +181,7 @@ impl ProcessorDescription {
             counter_mask: processor.counter_mask,
             fixed_mask: processor.fixed_mask,
             hypervisor: text(&processor.hypervisor),
-            hypervisor_behind: text(&processor.hypervisor_behind),
+            hypervisor_behind: text(&processor.underlying_hypervisor),
             partition: is_hv1.then_some(root),
             monitors_offered: is_hv1.then(|| has(Processor::HV1_COUNTERS)),
             counters_in_use: processor.counters_in_use,

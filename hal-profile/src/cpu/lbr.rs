@@ -233,13 +233,13 @@ fn architectural(machine: &impl Machine) -> Branches {
 }
 
 /// Whether the records are usable: on bare metal, or under a hypervisor that offers them itself and
-/// is not hidden behind another's leaves.
+/// has none under it, whose leaves it would hide.
 fn offered(identity: &Identity) -> bool {
     if identity.leaf1_ecx & leaf1_ecx::HYPERVISOR == 0 {
         return true;
     }
     let offers = matches!(identity.hypervisor, Hypervisor::Hv1(Hv1 { branches: true, .. }));
-    offers && identity.hypervisor_behind == [0; 12]
+    offers && identity.underlying_hypervisor == [0; 12]
 }
 
 fn architectural_filter(filter: u16) -> u64 {

@@ -46,7 +46,7 @@ pub struct Identity {
     pub hypervisor_vendor: [u8; 12],
     /// The vendor string at leaf 0x40000100 of a hypervisor that presents Hyper-V's leaves at
     /// 0x40000000 (QEMU, "Hyper-V Enlightenments"); zeros if there is none.
-    pub hypervisor_behind: [u8; 12],
+    pub underlying_hypervisor: [u8; 12],
     /// How Windows would classify the hypervisor.
     pub hypervisor: Hypervisor,
 }
@@ -93,10 +93,10 @@ impl Identity {
             if highest >= number { machine.cpuid(number, 0) } else { CpuidResult::default() }
         };
         let extended = leaf(0x8000_0001, max_extended);
-        let (hypervisor_vendor, hypervisor_behind, hypervisor) =
+        let (hypervisor_vendor, underlying_hypervisor, hypervisor) =
             if leaf1.ecx & leaf1_ecx::HYPERVISOR != 0 {
                 let vendor = hypervisor_vendor(machine.cpuid(0x4000_0000, 0));
-                (vendor, behind(machine), Hypervisor::read(machine))
+                (vendor, underlying_hypervisor(machine), Hypervisor::read(machine))
             } else {
                 ([0; 12], [0; 12], Hypervisor::None)
             };
@@ -114,7 +114,7 @@ impl Identity {
             extended_edx: extended.edx,
             leaf_80000022: leaf(0x8000_0022, max_extended),
             hypervisor_vendor,
-            hypervisor_behind,
+            underlying_hypervisor,
             hypervisor,
         }
     }
@@ -152,7 +152,7 @@ impl Hypervisor {
 }
 
 /// KVM and Xen move their own leaves up when they present Hyper-V's.
-fn behind(machine: &impl Machine) -> [u8; 12] {
+fn underlying_hypervisor(machine: &impl Machine) -> [u8; 12] {
     match hypervisor_vendor(machine.cpuid(0x4000_0100, 0)) {
         name @ (KVM | XEN) => name,
         _ => [0; 12],

@@ -124,7 +124,7 @@ impl<H: Host> Service<H> {
                     (capabilities.shares_core, Processor::SHARES_CORE),
                     (capabilities.tsx_force_abort, Processor::TSX_FORCE_ABORT),
                 ]),
-            hypervisor_behind: identity.hypervisor_behind,
+            underlying_hypervisor: identity.underlying_hypervisor,
             branch_records: capabilities.branches.records as u16,
             branch_reason: capabilities.branches.reason as u16,
             branch_depth: capabilities.branches.most().into(),

@@ -158,7 +158,7 @@ pub struct Processor {
     pub flags: u32,
     /// The vendor string at leaf 0x40000100 of a hypervisor that presents another's leaves at
     /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.
-    pub hypervisor_behind: [u8; 12],
+    pub underlying_hypervisor: [u8; 12],
     /// Native model from leaf 0x1A EAX bits 23:0, which distinguishes cores of one type; 0 not
     /// reported.
     pub native_model: u32,
