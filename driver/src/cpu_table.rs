@@ -1,4 +1,4 @@
-//! The host of the core: all processors, and the memory lent to it.
+//! The host of the core: all processors, and the memory provided to it.
 #![expect(unsafe_code, reason = "says when state of processors may be changed")]
 
 use crate::apic::Mapping;
@@ -226,31 +226,30 @@ impl Processors for CpuTable {
         self.table().per_cpu(index).map_or(&[], PerCpu::ring)
     }
 
-    fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
-        let lent = self.set_rings(processors, || Some(Some(Pool::zeroed(words)?)));
+    fn attach_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
+        let attached = self.set_rings(processors, || Some(Some(Pool::zeroed(words)?)));
         // All or none: a session that samples on some processors only would look complete.
-        if !lent {
+        if !attached {
             self.set_rings(processors, || Some(None));
         }
-        lent
+        attached
     }
 
-    fn return_rings(&mut self) {
+    fn detach_rings(&mut self) {
         self.set_rings(&ProcessorSet::ALL, || Some(None));
         self.set_event_ring(None);
     }
 
     fn event_ring(&self) -> &[Word] {
-        // SAFETY: the host is used under the device's lock, and lends this no longer than it
-        // exists.
+        // SAFETY: the host is used under the device's lock, and the borrow ends before the host.
         unsafe { EVENTS.ring() }
     }
 
-    fn lend_event_ring(&mut self, words: usize) -> bool {
+    fn attach_event_ring(&mut self, words: usize) -> bool {
         let ring = Pool::zeroed(words);
-        let lent = ring.is_some();
+        let attached = ring.is_some();
         self.set_event_ring(ring);
-        lent
+        attached
     }
 
     fn put_event(&mut self, event: &SystemEvent) {

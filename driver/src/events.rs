@@ -9,7 +9,7 @@ use shared_types::SystemEvent;
 use wdk_sys::KSPIN_LOCK;
 use wdk_sys::ntddk::{KeAcquireSpinLockRaiseToDpc, KeReleaseSpinLock};
 
-/// The ring of events, while one is lent. There is one for the whole driver: ticks of all
+/// The ring of events, while one is attached. There is one for the whole driver: ticks of all
 /// processors add to it.
 pub(crate) static EVENTS: Events = Events { lock: UnsafeCell::new(0), ring: UnsafeCell::new(None) };
 
@@ -26,7 +26,7 @@ pub(crate) struct Events {
 unsafe impl Sync for Events {}
 
 impl Events {
-    /// Adds an event, if a ring is lent. Called under the device's lock or by the tick of a processor
+    /// Adds an event, if a ring is attached. Called under the device's lock or by the tick of a processor
     /// that runs a program. At most DISPATCH_LEVEL.
     pub(crate) fn put(&self, event: &SystemEvent) {
         // A spin lock, because ticks at DISPATCH_LEVEL put events too; interrupts, which may not take
@@ -52,7 +52,7 @@ impl Events {
         drop(unsafe { self.ring.get().replace(ring) });
     }
 
-    /// The ring, for its reader; empty if none is lent.
+    /// The ring, for its reader; empty if none is attached.
     ///
     /// # Safety
     /// The device's lock is held for as long as the result is used. Any IRQL.

@@ -118,7 +118,7 @@ impl PerCpu {
         &self.work
     }
 
-    /// The ring; empty if none is lent.
+    /// The ring; empty if none is attached.
     pub(crate) fn ring(&self) -> &[Word] {
         // SAFETY: it changes only under the device's lock while nothing runs on this processor; a
         // reader holds that lock or runs on this processor.
@@ -175,8 +175,8 @@ impl PerCpu {
     ) -> Option<R> {
         // Only work on this processor can end the run, so it cannot end before this returns.
         // While nothing runs, the program may be written and the ring freed at any moment.
-        let lent = self.running.then(|| (table.program(), self.ring()));
-        let (program, ring) = lent.unwrap_or_else(|| (&table.idle, &[]));
+        let shared = self.running.then(|| (table.program(), self.ring()));
+        let (program, ring) = shared.unwrap_or_else(|| (&table.idle, &[]));
         self.enter(current, program, ring, work)
     }
 }

@@ -15,7 +15,7 @@
 //! `check_overflow_status` in [`run::overflow`], `set_interval` and `query_information` in [`service`].
 //!
 //! Principles: no_std, no allocation, no `unsafe`, no panic. Every hardware access goes through
-//! [`cpu::machine`], so all of it also runs on modelled processors. All memory is lent by the
+//! [`cpu::machine`], so all of it also runs on modelled processors. All memory is provided by the
 //! [`host`](run::host), and all zeros is its empty state. Policy stays above [`pmu`](run::pmu),
 //! addresses and bits below. A register that is not proved to exist is never touched.
 #![no_std]

@@ -340,7 +340,7 @@ impl<H: Host> Service<H> {
                 detail: index as u64,
             });
         } else {
-            self.lend_ring_to_added(index);
+            self.attach_ring(index);
             let suspended = self.suspended;
             self.processors.run_on(index, |local| {
                 if suspended {

@@ -55,7 +55,7 @@ const EXERCISED_AT_ONCE: u64 = 40;
 /// The most interrupts taken one after the other before the work goes on.
 const INTERRUPTS_IN_A_ROW: usize = 1000;
 
-/// All processors, with the memory that they lend the core.
+/// All processors, with the memory that the core uses.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, which a test sets")]
 pub struct ServiceHost {
     /// The processors, in order of their index.
@@ -253,7 +253,7 @@ impl Processors for ServiceHost {
         self.rings.get(index).map_or(&[], Vec::as_slice)
     }
 
-    fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
+    fn attach_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
         let count = (0..self.rings.len()).filter(|&index| processors.contains(index)).count();
         if words.saturating_mul(count) > self.ring_words_max {
             return false;
@@ -266,7 +266,7 @@ impl Processors for ServiceHost {
         true
     }
 
-    fn return_rings(&mut self) {
+    fn detach_rings(&mut self) {
         self.rings.fill_with(Vec::new);
         self.events = Vec::new();
     }
@@ -275,10 +275,11 @@ impl Processors for ServiceHost {
         &self.events
     }
 
-    fn lend_event_ring(&mut self, words: usize) -> bool {
-        let lent = words <= self.ring_words_max;
-        self.events = if lent { (0..words).map(|_| Word::new(0)).collect() } else { Vec::new() };
-        lent
+    fn attach_event_ring(&mut self, words: usize) -> bool {
+        let attached = words <= self.ring_words_max;
+        self.events =
+            if attached { (0..words).map(|_| Word::new(0)).collect() } else { Vec::new() };
+        attached
     }
 
     fn put_event(&mut self, event: &SystemEvent) {
@@ -374,7 +375,7 @@ fn instructions_in_kernel(number: u64) -> Counts {
 /// Zeroed memory, as the driver's pool gives it.
 #[expect(
     clippy::unnecessary_box_returns,
-    reason = "what the core is lent is too large for a stack"
+    reason = "what the core is given is too large for a stack"
 )]
 pub(crate) fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| std::process::abort())

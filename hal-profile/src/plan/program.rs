@@ -155,7 +155,7 @@ impl CpuProgram {
     }
 }
 
-/// Memory, lent by the host, in which a program is made before it replaces a session's. All zeros
+/// Memory, provided by the host, in which a program is made before it replaces a session's. All zeros
 /// at first.
 #[derive(Debug, FromZeros)]
 pub struct Scratch {

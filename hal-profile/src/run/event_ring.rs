@@ -33,7 +33,7 @@ pub struct EventRing<'a> {
 }
 
 impl<'a> EventRing<'a> {
-    /// A ring in lent memory that was initially zero; `None` if none is lent.
+    /// A ring in memory that was initially zero; `None` if none is attached.
     pub fn new(words: &'a [Word]) -> Option<Self> {
         let (slots, _) = words.get(SLOTS..WORDS)?.as_chunks();
         Some(Self {

@@ -16,7 +16,7 @@ pub struct Local<'a, M> {
     pub machine: &'a mut M,
     /// Its state, touched only on this processor.
     pub state: &'a mut ProcessorState,
-    /// The memory of its ring; empty if none is lent.
+    /// The memory of its ring; empty if none is attached.
     pub ring: &'a [Word],
     /// The program most recently given to [`Processors::load`].
     pub program: &'a Program,
@@ -40,7 +40,7 @@ pub struct Unreserved {
     pub status: u32,
 }
 
-/// All processors of a machine, and the memory that their host lends the core.
+/// All processors of a machine, and the memory that their host provides.
 ///
 /// The host decides how code gets onto another processor: the driver by targeted DPCs, a modelled
 /// machine by a call.
@@ -83,25 +83,25 @@ pub trait Processors {
         after: impl Fn(&mut Local<'_, Self::Machine>) + Sync,
     );
 
-    /// A processor's ring, for its reader; empty if none is lent.
+    /// A processor's ring, for its reader; empty if none is attached.
     fn ring(&self, index: usize) -> &[Word];
 
-    /// Lends a zeroed ring of `words` words to each processor of `processors`, all or none; the
+    /// Attaches a zeroed ring of `words` words to each processor of `processors`, all or none; the
     /// other processors keep what they have.
-    fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool;
+    fn attach_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool;
 
-    /// Takes back the rings, including the ring of events. Called only while no processor is running
+    /// Detaches the rings, including the ring of events. Called only while no processor is running
     /// anything.
-    fn return_rings(&mut self);
+    fn detach_rings(&mut self);
 
-    /// The machine's ring of events, for its reader; empty if none is lent.
+    /// The machine's ring of events, for its reader; empty if none is attached.
     fn event_ring(&self) -> &[Word];
 
-    /// Lends a zeroed ring of events of `words` words, replacing one lent earlier. Called only while
+    /// Attaches a zeroed ring of events of `words` words, replacing an earlier one. Called only while
     /// no processor is running anything.
-    fn lend_event_ring(&mut self, words: usize) -> bool;
+    fn attach_event_ring(&mut self, words: usize) -> bool;
 
-    /// Puts an event into that ring, if one is lent, under the lock that all producers take.
+    /// Puts an event into that ring, if one is attached, under the lock that all producers take.
     fn put_event(&mut self, event: &SystemEvent);
 
     /// Gives every processor a copy of `program`, which code on that processor reads as

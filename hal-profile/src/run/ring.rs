@@ -1,4 +1,4 @@
-//! A ring of samples in lent memory: one producer in the interrupt handler, one consumer, no lock.
+//! A ring of samples in memory of the host: one producer in the interrupt handler, one consumer, no lock.
 //!
 //! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
 //! consumer's count, then the slots, then the branches of each slot. Both counts only grow; the
@@ -55,7 +55,7 @@ const fn words_of(branches: usize) -> usize {
 }
 
 impl<'a> Ring<'a> {
-    /// A ring of samples without branches, in lent memory that was initially zero; `None` if it
+    /// A ring of samples without branches, in memory that was initially zero; `None` if it
     /// cannot hold one sample.
     #[inline]
     pub fn new(words: &'a [Word]) -> Option<Self> {

@@ -42,7 +42,7 @@ impl<P: Processors> Drop for Reserved<'_, P> {
             self.processors.run_on_each(&processors, &mut [], abandon);
         }
         if self.rings {
-            self.processors.return_rings();
+            self.processors.detach_rings();
         }
         // Last: registers are written only while they are reserved.
         if self.counters {
@@ -71,8 +71,8 @@ impl<'a, P: Processors> Reserved<'a, P> {
         core::mem::take(&mut self.counters)
     }
 
-    /// Lends the rings of events and of samples; returns their bytes.
-    fn lend_rings(
+    /// Attaches the rings of events and of samples; returns their bytes.
+    fn attach_rings(
         &mut self,
         program: &Program,
         process: u32,
@@ -82,7 +82,7 @@ impl<'a, P: Processors> Reserved<'a, P> {
         let settings = &program.settings;
         let mut bytes = 0;
         if settings.events {
-            if !self.processors.lend_event_ring(WORDS) {
+            if !self.processors.attach_event_ring(WORDS) {
                 return Err(refused(ErrorCode::NoMemory, 0, RING_BYTES));
             }
             (self.rings, bytes) = (true, RING_BYTES);
@@ -98,7 +98,7 @@ impl<'a, P: Processors> Reserved<'a, P> {
             let samples = (words * size_of::<u64>() * rings) as u64;
             bytes += samples;
             // Processors may have been added since the size of the rings was chosen.
-            if bytes > most || !self.processors.lend_rings(processors, words) {
+            if bytes > most || !self.processors.attach_rings(processors, words) {
                 return Err(refused(ErrorCode::NoMemory, 0, samples));
             }
             self.rings = true;
@@ -174,14 +174,14 @@ impl<H: Host> Service<H> {
         let mut reserved = Reserved::new(&mut self.processors, program)?;
         // First, so that the rings of two runs are never allocated at once.
         if self.results_of == Some(slot) {
-            reserved.processors.return_rings();
+            reserved.processors.detach_rings();
             (self.results_of, self.ring_bytes, self.reading) = (None, 0, Reading::NONE);
         }
         let pages =
             Pages { processors: reserved.processors.count(), sources: program.settings.count };
         let reading = Reading::room(pages, H::counts)?;
         let bytes =
-            reserved.lend_rings(program, process, &self.cpu_types, self.about.ring_bytes_max)?;
+            reserved.attach_rings(program, process, &self.cpu_types, self.about.ring_bytes_max)?;
         (self.results_of, self.reading) = (None, Reading::NONE);
         session.ended = Ended::default();
         reserved.processors.load(program);
@@ -219,9 +219,9 @@ impl<H: Host> Service<H> {
         Err(refused(ErrorCode::Busy, owner.map_or(0, |owner| owner.process), held))
     }
 
-    /// Lends a ring to a processor that joins a sampling session; without one, its samples are
+    /// Attaches a ring to a processor that joins a sampling session; without one, its samples are
     /// counted as lost.
-    pub(super) fn lend_ring_to_added(&mut self, index: usize) {
+    pub(super) fn attach_ring(&mut self, index: usize) {
         let Some(session) = super::running(self.active_session, &self.sessions) else {
             return;
         };
@@ -229,7 +229,9 @@ impl<H: Host> Service<H> {
         let words = words_for(settings.ring_samples, settings.branches);
         let bytes = (words * size_of::<u64>()) as u64;
         let room = self.ring_bytes + bytes <= self.about.ring_bytes_max;
-        if settings.samples && room && self.processors.lend_rings(&ProcessorSet::one(index), words)
+        if settings.samples
+            && room
+            && self.processors.attach_rings(&ProcessorSet::one(index), words)
         {
             self.ring_bytes += bytes;
         }
@@ -309,12 +311,12 @@ impl<H: Host> Service<H> {
     pub(super) fn forget_results(&mut self, slot: usize) {
         if self.results_of == Some(slot) {
             self.results_of = None;
-            self.return_rings();
+            self.detach_rings();
         }
     }
 
-    fn return_rings(&mut self) {
-        self.processors.return_rings();
+    fn detach_rings(&mut self) {
+        self.processors.detach_rings();
         (self.ring_bytes, self.reading) = (0, Reading::NONE);
     }
 }

@@ -66,7 +66,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// As [`catalog::support`], but if no memory was lent every source is unsupported (as in the
+    /// As [`catalog::support`], but if no memory was provided every source is unsupported (as in the
     /// HAL's Emon interface).
     fn support(
         &self,
