@@ -85,21 +85,21 @@ impl CpuTable {
         self.timers.set(setting);
     }
 
-    /// Takes on what Windows did not let go of while the device had another host. PASSIVE_LEVEL.
-    pub(crate) fn adopt(&mut self, left: Option<Reservation>) {
-        self.stay = left.is_some().then(Stay::new);
-        self.reservation = left;
+    /// Takes over what Windows did not let go of while the device had another host. PASSIVE_LEVEL.
+    pub(crate) fn take_over_reservation(&mut self, unreleased: Option<Reservation>) {
+        self.stay = unreleased.is_some().then(Stay::new);
+        self.reservation = unreleased;
     }
 
-    /// Hands on what Windows does not let go of; no session is running, and none will.
+    /// Gives everything back, and returns what Windows does not let go of; no session is running, and none will.
     /// PASSIVE_LEVEL.
-    pub(crate) fn leave(&mut self) -> Option<Reservation> {
+    pub(crate) fn release(&mut self) -> Option<Reservation> {
         self.release_counters();
         // The framework counts stays by device: the next host makes its own.
         self.stay = None;
-        let left = self.reservation.take();
-        self.handler_left = left.as_ref().is_some_and(Reservation::interrupts);
-        left
+        let unreleased = self.reservation.take();
+        self.handler_left = unreleased.as_ref().is_some_and(Reservation::interrupts);
+        unreleased
     }
 
     /// Runs `work` with interrupts masked on each processor of `processors`, and waits for all of
@@ -269,11 +269,11 @@ impl Processors for CpuTable {
         }
         // Whatever an earlier session has left may have become free.
         self.release_counters();
-        let Some(left) = &self.reservation else {
+        let Some(unreleased) = &self.reservation else {
             self.reservation = Some(Reservation::new(overflows)?);
             return Ok(());
         };
-        match (left.kept(), left.stuck()) {
+        match (unreleased.kept(), unreleased.stuck()) {
             (Some(status), _) => Err(Unreserved { error: ErrorCode::ThreadsKept, status }),
             (None, Some(status)) if overflows == Overflows::Interrupt => {
                 Err(Unreserved { error: ErrorCode::HandlerStuck, status })

@@ -39,7 +39,7 @@ pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
 
 /// The device, whether or not it exists.
 pub(crate) static DEVICE: Device =
-    Device { state: WaitLock::new(State { hardware: None, left: None }) };
+    Device { state: WaitLock::new(State { hardware: None, unreleased: None }) };
 
 /// A device.
 pub(crate) struct Device {
@@ -51,7 +51,7 @@ pub(crate) struct State {
     hardware: Option<Pool<Hardware>>,
     /// While there is no hardware: what Windows did not let go of when there was, with this device or
     /// an earlier one.
-    left: Option<Reservation>,
+    unreleased: Option<Reservation>,
 }
 
 /// The service and everything that it needs.
@@ -71,14 +71,14 @@ impl service::Host for Hardware {
 }
 
 impl State {
-    /// Asks Windows once more for what it did not let go of. What it still keeps is kept in mind for
-    /// the device that is added next, if there is one before the driver is unloaded.
+    /// Last attempt to release what Windows still held. What it still holds is remembered for the
+    /// device that is added next, if there is one before the driver is unloaded.
     pub(crate) fn clean_up(&mut self) {
         // ReleaseHardware comes first and has taken the hardware. Were it not so, timers would go
         // off in a driver that is unloaded.
         self.hardware = None;
         // mistake: not-asked-at-the-end
-        self.left = self.left.take().and_then(Reservation::end);
+        self.unreleased = self.unreleased.take().and_then(Reservation::end);
     }
 }
 
@@ -91,7 +91,7 @@ impl Device {
                 // For a debugger: no code follows the pointer.
                 HARDWARE.store(hardware.place().as_ptr(), Ordering::Release);
                 if let Some(hardware) = hardware.first_mut() {
-                    hardware.service.processors().adopt(state.left.take());
+                    hardware.service.processors().take_over_reservation(state.unreleased.take());
                 }
                 state.hardware = Some(hardware);
                 Ok(())
@@ -110,7 +110,7 @@ impl Device {
         if let Some(hardware) = released.as_mut().and_then(|all| all.first_mut()) {
             // Sessions first: their counters stop before the handler and the reservation go.
             hardware.service.end_all();
-            state.left = hardware.service.processors().leave();
+            state.unreleased = hardware.service.processors().release();
         }
     }
 
