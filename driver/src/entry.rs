@@ -125,8 +125,8 @@ unsafe fn describe(init: PWDFDEVICE_INIT) -> Result<(), Failed> {
     let mut files = WDF_FILEOBJECT_CONFIG {
         Size: size_of::<WDF_FILEOBJECT_CONFIG>() as u32,
         EvtDeviceFileCreate: None,
-        EvtFileClose: Some(file_cleanup),
-        EvtFileCleanup: Some(file_cleanup),
+        EvtFileClose: Some(file_closed),
+        EvtFileCleanup: Some(file_closed),
         AutoForwardCleanupClose: _WDF_TRI_STATE::WdfUseDefault,
         // Another driver may send a request without a file object; such a request is refused.
         FileObjectClass: _WDF_FILEOBJECT_CLASS::WdfFileObjectWdfCanUseFsContext
@@ -282,7 +282,7 @@ unsafe extern "C" fn d0_exit(_device: WDFDEVICE, target: WDF_POWER_DEVICE_STATE)
 }
 
 /// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE. PASSIVE_LEVEL.
-unsafe extern "C" fn file_cleanup(file: WDFFILEOBJECT) {
+unsafe extern "C" fn file_closed(file: WDFFILEOBJECT) {
     // Cleanup: the last handle of a file object was closed, or its process has ended. Close, later:
     // none of its requests are left. Both are needed, because another thread's request may have
     // been served in between and have opened a session.

@@ -32,7 +32,7 @@ pub(crate) const ENTRIES: [Entry; 17] = [
     at(Irql::Passive, "halprof_driver::entry::release_hardware"),
     at(Irql::Passive, "halprof_driver::entry::d0_entry"),
     at(Irql::Passive, "halprof_driver::entry::d0_exit"),
-    at(Irql::Passive, "halprof_driver::entry::file_cleanup"),
+    at(Irql::Passive, "halprof_driver::entry::file_closed"),
     at(Irql::Passive, "halprof_driver::entry::device_control"),
     at(Irql::Passive, "halprof_driver::entry::processor_change"),
     at(Irql::Dispatch, "halprof_driver::dpc::work"),
