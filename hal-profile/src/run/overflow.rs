@@ -68,7 +68,7 @@ impl<M: Machine> Local<'_, M> {
         if branches.on && branches.changed && self.state.ended == 0 {
             self.end_early(ErrorCode::BranchesChanged);
         }
-        // Elsewhere there is no program, and so no budget to exceed.
+        // Other phases have no interrupt budget.
         if matches!(self.state.phase, Phase::Running | Phase::Halted) {
             self.throttle(entry);
         }
@@ -147,10 +147,10 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Acknowledges what has been handled. A look acknowledges nothing in a session that only
-    /// counts: there the status bits belong to whoever has the handler.
+    /// Acknowledges what has been handled. The poll never acknowledges in a counting session: there
+    /// the status bits belong to the owner of the handler.
     fn acknowledge(&mut self, overflowed: u64, interrupt: bool) {
-        // Whoever records branches now has their freeze too.
+        // The current owner of the branch records also owns their freeze bit.
         let thaws = if self.state.branches.changed { 0 } else { self.branch_freeze() };
         let freezes = self.state.saved.freeze | thaws;
         if interrupt && overflowed != 0 && freezes == 0 {

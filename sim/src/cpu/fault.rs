@@ -1,4 +1,4 @@
-//! What silicon refuses.
+//! Faults on register access.
 
 use thiserror::Error;
 

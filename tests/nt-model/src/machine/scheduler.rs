@@ -1,5 +1,5 @@
-//! The scheduler: in each step the seed chooses a processor, what goes on top of its pile, and the
-//! length of the slice; time passes when everything waits for it.
+//! The scheduler: in each step the seed chooses a processor, which frame runs next there, and for how
+//! many instructions; time passes when everything waits for it.
 
 use super::{DISPATCH, Machine, PASSIVE, PROFILE, QueuedDpc, STEPS, State, ThreadId, Wait};
 use crate::engine::Stop;
