@@ -18,7 +18,7 @@ use hal_profile::service::session::{Client, Session};
 use hal_profile::service::{self, About, Completion, Service};
 use shared_types::NtStatus;
 use shared_types::request::counts::Count;
-use shared_types::request::{Access, RequestCode};
+use shared_types::request::{Access, Request};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// Sessions that can be open at once.
@@ -151,20 +151,15 @@ impl Device {
     pub(crate) fn request(
         &self,
         client: Client,
-        code: u32,
+        request: Request,
         buffer: &mut [u8],
         input: usize,
         output: usize,
     ) -> Completion {
-        let request = |hardware: &mut Hardware| {
-            hardware.service.handle(client, &GRANTED, RequestCode(code), buffer, input, output)
+        let serve = |hardware: &mut Hardware| {
+            hardware.service.handle(client, &GRANTED, request, buffer, input, output)
         };
-        let completion = self.with(request).unwrap_or(NOT_READY);
-        let Completion { status, error, .. } = completion;
-        if status != NtStatus::SUCCESS || error != 0 {
-            trace::refuse(client.process, code, status.0, error);
-        }
-        completion
+        self.with(serve).unwrap_or(NOT_READY)
     }
 
     /// Runs `work` if the hardware is ready, then sets the timer as the service now requires.

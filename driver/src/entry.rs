@@ -9,6 +9,7 @@ use crate::debugger::HALPROF;
 use crate::device::DEVICE;
 use crate::pool::TAG;
 use crate::status::{Failed, check};
+use crate::trace;
 use crate::wdf::{self, Request};
 use core::ffi::c_void;
 use core::hint::black_box;
@@ -17,7 +18,7 @@ use hal_profile::service::Completion;
 use hal_profile::service::session::Client;
 use shared_types::NtStatus;
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};
-use shared_types::request::{self, RequestCode, session};
+use shared_types::request::{self, RequestCode};
 use wdk_sys::{
     _KE_PROCESSOR_CHANGE_NOTIFY_STATE, _WDF_EXECUTION_LEVEL, _WDF_FILEOBJECT_CLASS,
     _WDF_IO_QUEUE_DISPATCH_TYPE, _WDF_SYNCHRONIZATION_SCOPE, _WDF_TRI_STATE, DRIVER_OBJECT,
@@ -299,36 +300,27 @@ unsafe extern "C" fn device_control(
 ) {
     // SAFETY: the framework has just given it to the driver.
     let mut request = unsafe { Request::new(request) };
-    let completion = match request.handle() {
-        Some(handle) => answer(&mut request, handle, code, input, output),
+    let process = request.process();
+    let answer = request.handle().zip(request::Request::decode(RequestCode(code)));
+    let Completion { status, length, error } = match answer {
+        Some((handle, decoded)) => {
+            let client = Client {
+                handle,
+                process,
+                // Only CONFIGURE needs to know.
+                kernel_addresses: decoded == request::Request::Configure && request.may_debug(),
+            };
+            // SAFETY: all of halprof's codes are METHOD_BUFFERED; with the other methods the client
+            // could change the buffer while it is read.
+            let buffer = unsafe { request.buffer(input, output) }.unwrap_or_default();
+            DEVICE.request(client, decoded, buffer, input, output)
+        }
         None => Completion::failed(NtStatus::INVALID_DEVICE_REQUEST),
     };
-    request.complete(completion.status.0, completion.length);
-}
-
-/// Serves a request that came through a handle. PASSIVE_LEVEL.
-fn answer(
-    request: &mut Request,
-    handle: u64,
-    code: u32,
-    input: usize,
-    output: usize,
-) -> Completion {
-    let client = Client {
-        handle,
-        process: request.process(),
-        // Only CONFIGURE needs to know.
-        kernel_addresses: code == session::CONFIGURE.0 && request.may_debug(),
-    };
-    // Only now is the code known to be METHOD_BUFFERED: with the others the client could change the
-    // buffer while it is read.
-    let buffer = if request::Request::decode(RequestCode(code)).is_some() {
-        // SAFETY: all of halprof's codes are METHOD_BUFFERED.
-        unsafe { request.buffer(input, output) }
-    } else {
-        None
-    };
-    DEVICE.request(client, code, buffer.unwrap_or_default(), input, output)
+    if status != NtStatus::SUCCESS || error != 0 {
+        trace::refuse(process, code, status.0, error);
+    }
+    request.complete(status.0, length);
 }
 
 /// PROCESSOR_CALLBACK_FUNCTION. PASSIVE_LEVEL.

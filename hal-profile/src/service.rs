@@ -42,7 +42,7 @@ use io_buffer::{Answer, IoBuffer};
 use reading::Reading;
 use shared_types::request::counts::Count;
 use shared_types::request::session::MAX_PROCESSORS;
-use shared_types::request::{Access, Request, RequestCode};
+use shared_types::request::{Access, Request};
 use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
 use zerocopy::FromZeros as _;
 
@@ -215,22 +215,19 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Handles one DeviceIoControl. The first `input` bytes of `buffer` are the request; the reply
+    /// Handles one DeviceIoControl, whose code is decoded. The first `input` bytes of `buffer` are the request; the reply
     /// replaces them and may take `output` bytes. `granted` lists the rights with which the handle
     /// was opened.
     pub fn handle(
         &mut self,
         client: Client,
         granted: &[Access],
-        code: RequestCode,
+        request: Request,
         buffer: &mut [u8],
         input: usize,
         output: usize,
     ) -> Completion {
-        let Some(request) = Request::decode(code) else {
-            return Completion::failed(NtStatus::INVALID_DEVICE_REQUEST);
-        };
-        if code.access().is_none_or(|needed| !granted.contains(&needed)) {
+        if request.code().access().is_none_or(|needed| !granted.contains(&needed)) {
             return Completion::failed(NtStatus::ACCESS_DENIED);
         }
         let mut io = match IoBuffer::new(buffer, input, output) {

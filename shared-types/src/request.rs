@@ -67,6 +67,13 @@ macro_rules! requests {
                 })*
                 None
             }
+
+            /// Its code.
+            pub const fn code(self) -> RequestCode {
+                match self {
+                    $(Self::$variant => $code,)*
+                }
+            }
         }
 
         impl RequestCode {

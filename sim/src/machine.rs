@@ -11,7 +11,7 @@ use crate::service_host::{Modelled, ServiceHost, zeroed};
 use hal_profile::run::overflow::Interrupted;
 use hal_profile::service::session::{Client, Session};
 use hal_profile::service::{About, Service, Timer};
-use shared_types::request::{Access, RequestCode};
+use shared_types::request::{Access, Request, RequestCode};
 use shared_types::{Mode, NtStatus};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,6 +121,9 @@ impl Model {
         if !io_manager_grants(code, &opened.granted) {
             return (NtStatus::ACCESS_DENIED, 0);
         }
+        let Some(request) = Request::decode(code) else {
+            return (NtStatus::INVALID_DEVICE_REQUEST, 0);
+        };
         let client = Client {
             handle: handle.0,
             process: opened.process,
@@ -132,7 +135,7 @@ impl Model {
         let completion = self.service.handle(
             client,
             &opened.granted,
-            code,
+            request,
             &mut self.buffer,
             input.len(),
             output.len(),
