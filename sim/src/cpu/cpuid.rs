@@ -47,6 +47,19 @@ impl Leaves {
         }
     }
 
+    /// All answers, in order: leaf, sub-leaf if the leaf has any, and the registers.
+    pub fn answers(&self) -> impl Iterator<Item = (u32, Option<u32>, CpuidResult)> {
+        self.leaves.iter().flat_map(|(&leaf, one)| {
+            let answers: Vec<(Option<u32>, CpuidResult)> = match one {
+                Leaf::Plain(value) => vec![(None, *value)],
+                Leaf::Indexed(all) => {
+                    all.iter().map(|(&number, &value)| (Some(number), value)).collect()
+                }
+            };
+            answers.into_iter().map(move |(subleaf, value)| (leaf, subleaf, value))
+        })
+    }
+
     /// The x2APIC id of leaf 0x1F or 0x0B, otherwise the initial APIC id of leaf 1 (EBX\[31:24\]).
     pub fn apic_id(&self) -> u32 {
         let topology = [0x1F, 0xB].map(|leaf| self.get(leaf, 0));

@@ -99,6 +99,21 @@ impl DumpError {
     }
 }
 
+/// The text of a dump of these processors, which [`parse`] reads.
+pub fn text(processors: &[Leaves]) -> String {
+    let mut text = String::new();
+    for (index, leaves) in processors.iter().enumerate() {
+        let answers = leaves.answers().map(|(leaf, subleaf, value)| {
+            let CpuidResult { eax, ebx, ecx, edx } = value;
+            let subleaf = subleaf.map_or(String::new(), |number| format!(" [SL {number:02X}]"));
+            format!("CPUID {leaf:08X}: {eax:08X}-{ebx:08X}-{ecx:08X}-{edx:08X}{subleaf}\n")
+        });
+        text.extend([format!("CPU#{index:03}\n")]);
+        text.extend(answers);
+    }
+    text
+}
+
 /// Reads a dump: one [`Leaves`] for each logical processor, in the order of the file.
 ///
 /// Text may be ASCII, Latin-1, UTF-8 or UTF-16, with lines ended by LF or CRLF. Lines that do not

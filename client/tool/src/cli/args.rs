@@ -15,6 +15,7 @@ use halprof_measure::DEFAULT_MODEL;
 use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
+use sim::machines::models::MODELS;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -375,6 +376,11 @@ pub(crate) struct Machines {
     /// List the quirks that `,quirks=A+B` after a model's name turns on
     #[arg(long)]
     pub(crate) quirks: bool,
+    /// Print the CPUID dump of a model, which `--machine FILE` takes
+    #[arg(long, value_name = "NAME", conflicts_with = "quirks", ignore_case = true)]
+    #[arg(value_parser = PossibleValuesParser::new(MODELS.iter().map(|model| model.name)))]
+    #[arg(hide_possible_values = true)]
+    pub(crate) dump: Option<String>,
 }
 
 #[derive(Debug, Args)]

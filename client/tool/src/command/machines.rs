@@ -1,4 +1,5 @@
-//! `halprof machines`: the built-in models, and the hardware faults that any machine can be given.
+//! `halprof machines`: the built-in models, their CPUID dumps, and the hardware faults that any
+//! machine can be given.
 
 use crate::cli::args::Machines;
 use crate::output::Output;
@@ -6,13 +7,16 @@ use crate::output::error::Result;
 use crate::output::table::{Column, Field, Record, Width, records};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::machines::models::MODELS;
+use sim::machines::models::{MODELS, find};
 use sim::quirks::{ABSENT, QUIRKS};
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct MachinesResult {
     machines: Vec<Model>,
     quirks: Vec<Quirk>,
+    /// The CPUID dump of the model that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dump: Option<String>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -69,9 +73,12 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u32> {
                 source: row.source,
             }))
             .collect(),
+        dump: options.dump.as_deref().and_then(find).map(|model| model.dump()),
     };
     output.set_modelled(true);
-    if options.quirks {
+    if let Some(dump) = &result.dump {
+        output.result("machines", &result, |_| dump.clone())?;
+    } else if options.quirks {
         output.rows("machines", (&result, &result.quirks), |result| {
             listed(
                 &result.quirks,
