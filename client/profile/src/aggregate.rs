@@ -154,14 +154,8 @@ impl Filter {
 impl GroupBy {
     /// This grouping, extended by what these keys need.
     pub(crate) fn with(self, keys: &[Key]) -> Self {
-        let has = |key| keys.contains(&key);
-        Self {
-            location: self.location || keys.iter().any(|key| key.is_location()),
-            process: self.process || has(Key::Process),
-            thread: self.thread || has(Key::Thread),
-            processor: self.processor || has(Key::Processor) || has(Key::Core),
-            stack: self.stack || has_totals(keys) || has(Key::Caller),
-        }
+        let all = keys.iter().map(|key| key.groups()).fold(self, Self::or);
+        Self { stack: all.stack || has_totals(keys), ..all }
     }
 }
 

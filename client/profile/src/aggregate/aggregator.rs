@@ -37,7 +37,7 @@ impl GroupBy {
     }
 
     /// All that either of the two distinguishes.
-    const fn or(self, other: Self) -> Self {
+    pub(crate) const fn or(self, other: Self) -> Self {
         Self {
             location: self.location || other.location,
             process: self.process || other.process,

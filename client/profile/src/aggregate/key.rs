@@ -1,5 +1,8 @@
 //! The keys by which samples can be summed up, and how each is shown.
 
+use crate::aggregate::aggregator::{GroupBy, GroupKey};
+use crate::aggregate::filtered::BoundFilter;
+use crate::file::{Cores, Recording};
 use crate::symbols::Frame;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
@@ -36,54 +39,222 @@ pub enum Key {
     Address,
 }
 
+/// Everything that is known of a key. A new one is a row here, with its [`Value`].
+pub(crate) struct KeyRow {
+    pub(crate) key: Key,
+    name: &'static str,
+    /// The fields that its values have in JSON and CSV.
+    fields: &'static [&'static str],
+    /// What samples must be grouped by for it.
+    groups: GroupBy,
+    pub(crate) of: KeyOf,
+}
+
+/// What a key is a property of.
+pub(crate) enum KeyOf {
+    /// The group that a sample is in: its value as a number that compares fast, and the value of that
+    /// number.
+    Group {
+        number: fn(&Recording, GroupKey) -> u32,
+        value: fn(&Recording, &BoundFilter, u32) -> Value,
+    },
+    /// The code at an address.
+    Code { needs_symbols: bool, value: fn(u64, &Frame) -> Value },
+    /// The function that called that code.
+    Caller,
+}
+
+const NOTHING: GroupBy =
+    GroupBy { location: false, process: false, thread: false, processor: false, stack: false };
+const BY_PROCESSOR: GroupBy = GroupBy { processor: true, ..NOTHING };
+const BY_CODE: GroupBy = GroupBy { location: true, ..NOTHING };
+
+/// In the order in which help lists them.
+const KEYS: [KeyRow; 11] = [
+    KeyRow {
+        key: Key::Module,
+        name: "module",
+        fields: &["module"],
+        groups: BY_CODE,
+        of: KeyOf::Code {
+            needs_symbols: false,
+            value: |_, frame| Value::Module(Arc::clone(&frame.module)),
+        },
+    },
+    KeyRow {
+        key: Key::Symbol,
+        name: "symbol",
+        fields: &["module", "symbol"],
+        groups: BY_CODE,
+        of: KeyOf::Code {
+            needs_symbols: true,
+            value: |_, frame| Value::Symbol {
+                module: Arc::clone(&frame.module),
+                symbol: frame.symbol.clone(),
+            },
+        },
+    },
+    KeyRow {
+        key: Key::Caller,
+        name: "caller",
+        fields: &["caller_module", "caller"],
+        groups: GroupBy { stack: true, ..BY_CODE },
+        of: KeyOf::Caller,
+    },
+    KeyRow {
+        key: Key::Line,
+        name: "line",
+        fields: &["module", "file", "line"],
+        groups: BY_CODE,
+        of: KeyOf::Code {
+            needs_symbols: true,
+            value: |_, frame| Value::Line {
+                module: Arc::clone(&frame.module),
+                line: frame.file.clone().zip(frame.line),
+            },
+        },
+    },
+    KeyRow {
+        key: Key::Address,
+        name: "address",
+        fields: &["address", "module", "symbol", "offset"],
+        groups: BY_CODE,
+        of: KeyOf::Code {
+            needs_symbols: true,
+            value: |address, frame| Value::Address {
+                address,
+                module: Arc::clone(&frame.module),
+                symbol: frame.symbol.clone(),
+                offset: frame.offset,
+            },
+        },
+    },
+    KeyRow {
+        key: Key::Process,
+        name: "process",
+        fields: &["process", "process_name"],
+        groups: GroupBy { process: true, ..NOTHING },
+        of: KeyOf::Group {
+            number: |recording, group| recording.process_ids.process(group.process),
+            value: |recording, filter, number| Value::Process {
+                id: recording.process_ids.id(number),
+                name: filter.process(number),
+            },
+        },
+    },
+    KeyRow {
+        key: Key::Thread,
+        name: "thread",
+        fields: &["thread"],
+        groups: GroupBy { thread: true, ..NOTHING },
+        of: KeyOf::Group {
+            number: |_, group| group.thread,
+            value: |_, _, number| Value::Thread(number),
+        },
+    },
+    KeyRow {
+        key: Key::Processor,
+        name: "processor",
+        fields: &["processor"],
+        groups: BY_PROCESSOR,
+        of: KeyOf::Group {
+            number: |_, group| group.processor,
+            value: |_, _, number| Value::Processor(number),
+        },
+    },
+    KeyRow {
+        key: Key::Core,
+        name: "core",
+        fields: &["core"],
+        groups: BY_PROCESSOR,
+        of: KeyOf::Group {
+            number: |recording, group| core_type(&recording.metadata.cores, group.processor),
+            value: |recording, _, number| {
+                let cores = recording.metadata.cores.get(number as usize);
+                Value::Core(cores.map(|cores| cores.name.as_str().into()))
+            },
+        },
+    },
+    KeyRow {
+        key: Key::Machine,
+        name: "machine",
+        fields: &["machine"],
+        groups: NOTHING,
+        of: KeyOf::Group {
+            // A recording is of one machine.
+            number: |_, _| 0,
+            value: |recording, _, _| Value::Machine(recording.machine_name()),
+        },
+    },
+    KeyRow {
+        key: Key::Source,
+        name: "source",
+        fields: &["source"],
+        groups: NOTHING,
+        of: KeyOf::Group {
+            number: |_, group| group.source.into(),
+            value: |_, filter, number| Value::Source(filter.source(number as u16)),
+        },
+    },
+];
+
+const fn code_keys() -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < KEYS.len() {
+        count += matches!(KEYS[at].of, KeyOf::Code { .. }) as usize;
+        at += 1;
+    }
+    count
+}
+
+/// The index of the first cores of this processor's type; one past the last if there are none.
+fn core_type(all: &[Cores], processor: u32) -> u32 {
+    let own = all.iter().find(|cores| (cores.first..=cores.last).contains(&processor));
+    let first = own.and_then(|own| all.iter().position(|cores| cores.name == own.name));
+    first.unwrap_or(all.len()) as u32
+}
+
 impl Key {
     /// All keys, in the order in which help lists them.
-    pub const ALL: [Self; 11] = [
-        Self::Module,
-        Self::Symbol,
-        Self::Caller,
-        Self::Line,
-        Self::Address,
-        Self::Process,
-        Self::Thread,
-        Self::Processor,
-        Self::Core,
-        Self::Machine,
-        Self::Source,
-    ];
+    pub const ALL: [Self; KEYS.len()] = {
+        let mut all = [Self::Module; KEYS.len()];
+        let mut at = 0;
+        while at < KEYS.len() {
+            all[at] = KEYS[at].key;
+            at += 1;
+        }
+        all
+    };
+
+    /// The keys that are of the code at an address.
+    pub(crate) const OF_CODE: [Self; code_keys()] = {
+        let mut all = [Self::Module; code_keys()];
+        let (mut at, mut count) = (0, 0);
+        while at < KEYS.len() {
+            if let KeyOf::Code { .. } = KEYS[at].of {
+                all[count] = KEYS[at].key;
+                count += 1;
+            }
+            at += 1;
+        }
+        all
+    };
+
+    /// Its row of the table.
+    pub(crate) fn row(self) -> &'static KeyRow {
+        const ROWS: &[KeyRow] = &KEYS;
+        let at = Self::ALL.iter().position(|&key| key == self);
+        &ROWS[at.unwrap_or_default()]
+    }
 
     /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Machine => "machine",
-            Self::Source => "source",
-            Self::Process => "process",
-            Self::Thread => "thread",
-            Self::Processor => "processor",
-            Self::Core => "core",
-            Self::Module => "module",
-            Self::Symbol => "symbol",
-            Self::Caller => "caller",
-            Self::Line => "line",
-            Self::Address => "address",
-        }
+    pub fn name(self) -> &'static str {
+        self.row().name
     }
 
     /// The fields that its values have in JSON and CSV.
-    pub const fn fields(self) -> &'static [&'static str] {
-        match self {
-            Self::Machine => &["machine"],
-            Self::Source => &["source"],
-            Self::Process => &["process", "process_name"],
-            Self::Thread => &["thread"],
-            Self::Processor => &["processor"],
-            Self::Core => &["core"],
-            Self::Module => &["module"],
-            Self::Symbol => &["module", "symbol"],
-            Self::Caller => &["caller_module", "caller"],
-            Self::Line => &["module", "file", "line"],
-            Self::Address => &["address", "module", "symbol", "offset"],
-        }
+    pub fn fields(self) -> &'static [&'static str] {
+        self.row().fields
     }
 
     /// The key of this name.
@@ -91,13 +262,30 @@ impl Key {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// Whether it depends on the address.
-    pub(crate) const fn is_location(self) -> bool {
-        matches!(self, Self::Module | Self::Address) || self.needs_symbols()
+    /// The value for the code at an address; `None` if the key is not of code.
+    pub(crate) fn of_code(self, address: u64, frame: &Frame) -> Option<Value> {
+        match self.row().of {
+            KeyOf::Code { value, .. } => Some(value(address, frame)),
+            KeyOf::Group { .. } | KeyOf::Caller => None,
+        }
     }
 
-    pub(crate) const fn needs_symbols(self) -> bool {
-        matches!(self, Self::Symbol | Self::Caller | Self::Line | Self::Address)
+    /// What samples must be grouped by for it.
+    pub(crate) fn groups(self) -> GroupBy {
+        self.row().groups
+    }
+
+    /// Whether it depends on the address.
+    pub(crate) fn is_location(self) -> bool {
+        self.groups().location
+    }
+
+    pub(crate) fn needs_symbols(self) -> bool {
+        match self.row().of {
+            KeyOf::Group { .. } => false,
+            KeyOf::Code { needs_symbols, .. } => needs_symbols,
+            KeyOf::Caller => true,
+        }
     }
 }
 
@@ -256,20 +444,6 @@ impl JsonSchema for Value {
 }
 
 impl Value {
-    /// The value of a key of code: module, symbol, line or address.
-    pub(crate) fn of_code(key: Key, address: u64, frame: &Frame) -> Self {
-        let module = Arc::clone(&frame.module);
-        match key {
-            Key::Module => Self::Module(module),
-            Key::Symbol => Self::Symbol { module, symbol: frame.symbol.clone() },
-            Key::Line => Self::Line { module, line: frame.file.clone().zip(frame.line) },
-            _ => {
-                let (symbol, offset) = (frame.symbol.clone(), frame.offset);
-                Self::Address { address, module, symbol, offset }
-            }
-        }
-    }
-
     /// Its values, in the order of its key's fields.
     fn describe(&self, row: &mut Map<String, Json>) {
         let (key, values) = match self {
@@ -311,6 +485,18 @@ pub fn short_path(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_key_has_a_row() {
+        let schema = schemars::schema_for!(Key);
+        let variants = schema.as_value()["oneOf"].as_array().expect("variants");
+        let variants: Vec<&str> =
+            variants.iter().filter_map(|variant| variant["const"].as_str()).collect();
+        assert_eq!(variants.len(), Key::ALL.len());
+        for name in variants {
+            assert_eq!(Key::of(name).map(Key::name), Some(name));
+        }
+    }
 
     #[test]
     fn each_key_has_a_name_of_its_own() {

@@ -7,14 +7,11 @@ use crate::symbols::Symbols;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
-/// The keys of which a location has a value. A caller's is that of its function.
-const KEYS: [Key; 4] = [Key::Module, Key::Symbol, Key::Line, Key::Address];
-
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resolved {
-    /// The numbers of its values, in the order of [`KEYS`]; 0 for a key that nobody needs.
-    numbers: [u32; KEYS.len()],
+    /// The numbers of its values, in the order of [`Key::OF_CODE`]; 0 for a key that nobody needs.
+    numbers: [u32; Key::OF_CODE.len()],
     /// Whether the filter accepts it.
     pub(crate) passes: bool,
 }
@@ -22,7 +19,7 @@ pub(crate) struct Resolved {
 impl Resolved {
     /// The number of a key's value.
     pub(crate) fn number(self, key: Key) -> u32 {
-        let mut values = KEYS.into_iter().zip(self.numbers);
+        let mut values = Key::OF_CODE.into_iter().zip(self.numbers);
         values.find(|&(known, _)| known == key).map_or(0, |(_, number)| number)
     }
 }
@@ -56,8 +53,10 @@ impl ResolvedLocations {
             } else {
                 symbols.module_alone(process, ip, mode)
             };
-            let numbers = KEYS
-                .map(|key| if needs(key) { number(Value::of_code(key, ip, &frame)) } else { 0 });
+            let numbers = Key::OF_CODE.map(|key| match key.of_code(ip, &frame) {
+                Some(value) if needs(key) => number(value),
+                _ => 0,
+            });
             (location, Resolved { numbers, passes: filter.passes_frame(&frame) })
         };
         Self { resolved: locations.iter().map(resolve).collect(), values }
@@ -68,7 +67,7 @@ impl ResolvedLocations {
         self.resolved.get(&location).copied().unwrap_or_default()
     }
 
-    /// The same, where `near` is the index of the last location that was found. Groups come in the order
+    /// One of the locations, where `near` is the index of the last one that was found. Groups come in the order
     /// of locations, so the next one is mostly there or one further on.
     pub(crate) fn get_near(&self, location: CodeLocation, near: &mut usize) -> Resolved {
         for index in [*near, *near + 1] {

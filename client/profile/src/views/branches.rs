@@ -2,10 +2,12 @@
 
 pub(crate) mod code;
 
+use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::BoundFilter;
 use crate::aggregate::key::{Key, Value};
+use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::share::Share;
 use crate::file::combined::no_recording;
 use crate::file::{Recording, open};
@@ -35,16 +37,18 @@ pub const PATH_LENGTH: usize = 4;
 pub struct Grouping {
     /// How many branches a row stands for: 1 for single edges, up to [`MAX_BRANCHES`] for paths.
     pub length: usize,
-    /// The key by which the sides of an edge are distinguished: [`Key::Address`], [`Key::Line`],
-    /// [`Key::Symbol`] or [`Key::Module`].
+    /// The key by which the sides of an edge are distinguished, one of [`Self::sides`].
     pub sides: Key,
 }
 
 impl Grouping {
     /// The keys of the two kinds of tables.
     pub const NAMES: [&'static str; 2] = ["edge", "path"];
-    /// The keys that may follow them.
-    pub const SIDES: [Key; 4] = [Key::Address, Key::Line, Key::Symbol, Key::Module];
+
+    /// The keys that may follow them: those of code, the finest first.
+    pub fn sides() -> impl Iterator<Item = Key> {
+        Key::OF_CODE.into_iter().rev()
+    }
 
     /// Whether a key is that of a table of branches.
     pub fn is_key(key: &str) -> bool {
@@ -68,7 +72,7 @@ impl Grouping {
         };
         let is_valid =
             length == 1 && name == Self::NAMES[0] || (2..=MAX_BRANCHES).contains(&length);
-        (is_valid && Self::SIDES.contains(&sides)).then_some(Self { length, sides })
+        (is_valid && Key::OF_CODE.contains(&sides)).then_some(Self { length, sides })
     }
 
     /// Whether rows are paths of several branches.
@@ -77,7 +81,7 @@ impl Grouping {
     }
 
     /// Its keys.
-    pub const fn keys(self) -> [&'static str; 2] {
+    pub fn keys(self) -> [&'static str; 2] {
         let [edge, path] = Self::NAMES;
         [if self.is_of_paths() { path } else { edge }, self.sides.name()]
     }
@@ -275,8 +279,14 @@ impl Branches {
             records.add(walk(source.as_mut(), &query.filter, &recording, &own, visit)?);
             omitted += counts.omitted;
             let bound = BoundFilter::new(&query.filter, &recording)?;
+            let locations = ResolvedLocations::resolve(
+                &counts.locations(),
+                &mut own,
+                &query.filter,
+                &query.tables.iter().map(|grouping| grouping.sides).collect::<Vec<_>>(),
+            );
             for (sections, &grouping) in tables.iter_mut().zip(&query.tables) {
-                counts.sum_up(grouping, query, &bound, &mut own, sections);
+                counts.sum_up(grouping, (&bound, &locations), sections);
             }
             for opened in own.opened() {
                 if !symbols.contains(&opened) {
@@ -411,59 +421,82 @@ impl PathCounts {
         })
     }
 
+    /// Where the branches of all edges are and lead, once and in order.
+    fn locations(&self) -> Vec<CodeLocation> {
+        let visible = self.edges.iter().filter(|edge| !edge.hidden);
+        let mut locations: Vec<CodeLocation> = visible.flat_map(EdgeKey::locations).collect();
+        locations.sort_unstable();
+        locations.dedup();
+        locations
+    }
+
     /// Adds the counts of one table to its parts, with names.
     fn sum_up(
         &self,
         grouping: Grouping,
-        query: &Query,
-        bound: &BoundFilter,
-        symbols: &mut Symbols,
+        (bound, locations): (&BoundFilter, &ResolvedLocations),
         sections: &mut Sections,
     ) {
         let length = grouping.length.clamp(1, MAX_BRANCHES);
-        let paths = self.paths.iter().find(|(own, _)| *own == length);
-        let mut own: FxHashMap<(u16, Vec<Edge>), BranchTotals> = FxHashMap::default();
-        for (numbers, met) in paths.into_iter().flat_map(|(_, paths)| paths) {
-            let raw = numbers.iter().rev();
-            let raw: Vec<EdgeKey> =
-                raw.filter_map(|&n| self.edges.get(n as usize).copied()).collect();
+        let paths = self.paths.iter().filter(|(own, _)| *own == length);
+        let mut by_sides: FxHashMap<(u16, Vec<Sides>), BranchTotals> = FxHashMap::default();
+        for (numbers, met) in paths.flat_map(|(_, paths)| paths) {
+            let edges = numbers.iter().rev().filter_map(|&n| self.edges.get(n as usize));
+            let mut edges = edges.peekable();
+            let Some(source) = edges.peek().map(|edge| edge.source) else { continue };
             let mut passes = false;
-            let edges = raw.iter().map(|raw| {
-                let (edge, own) = raw.named(grouping.sides, &query.filter, symbols);
-                passes |= own;
-                edge
+            let sides = edges.map(|edge| {
+                passes |= edge.passes(bound, locations);
+                edge.sides(grouping.sides, locations)
             });
-            let edges: Vec<Edge> = edges.collect();
-            let Some(source) = raw.first().map(|raw| raw.source).filter(|_| passes) else {
+            let sides = sides.collect();
+            if !passes {
                 continue;
-            };
-            let sum = own.entry((source, edges)).or_default();
+            }
+            let sum = by_sides.entry((source, sides)).or_default();
             // A sample may have several of the edges that are merged here.
             let samples = sum.samples.max(met.totals.samples);
             sum.add(met.totals);
             sum.samples = samples;
         }
-        for ((source, edges), sum) in own {
-            let part = sections.entry(bound.source(source)).or_default();
-            part.entry(edges).or_default().add(sum);
+        let side = |number| locations.value(grouping.sides, number);
+        for ((source, sides), sum) in by_sides {
+            let edges = sides.into_iter().map(|sides| match sides {
+                Some([from, to]) => Some(Edge { from: side(from)?, to: side(to)? }),
+                None => Some(Edge { from: hidden(), to: hidden() }),
+            });
+            let Some(edges) = edges.collect() else { continue };
+            let section = sections.entry(bound.source(source)).or_default();
+            section.entry(edges).or_default().add(sum);
         }
     }
 }
 
+/// The numbers of the values on both sides of an edge; `None` if it is hidden.
+type Sides = Option<[u32; 2]>;
+
+/// The side of an edge that the recorder was not allowed to see.
+fn hidden() -> Value {
+    Value::Module(HIDDEN.into())
+}
+
 impl EdgeKey {
-    /// The names of its sides, and whether the filter accepts it.
-    fn named(self, sides: Key, filter: &Filter, symbols: &mut Symbols) -> (Edge, bool) {
+    fn locations(&self) -> [CodeLocation; 2] {
+        [self.from, self.to].map(|address| CodeLocation::new(self.process, address, mode(address)))
+    }
+
+    /// Whether the filter accepts one of its sides.
+    fn passes(&self, bound: &BoundFilter, locations: &ResolvedLocations) -> bool {
         if self.hidden {
-            let hidden = || Value::Module(HIDDEN.into());
-            return (Edge { from: hidden(), to: hidden() }, !filter.needs_code());
+            return !bound.needs_code();
         }
-        let frames = [self.from, self.to].map(|address| {
-            let frame = symbols.frame(self.process, address, mode(address));
-            (address, frame)
-        });
-        let passes = frames.iter().any(|(_, frame)| filter.passes_frame(frame));
-        let [from, to] = frames.map(|(address, frame)| Value::of_code(sides, address, &frame));
-        (Edge { from, to }, passes)
+        self.locations().iter().any(|&location| locations.get(location).passes)
+    }
+
+    /// What it is grouped by.
+    fn sides(&self, key: Key, locations: &ResolvedLocations) -> Sides {
+        let numbers = self.locations().map(|location| locations.get(location).number(key));
+        (!self.hidden).then_some(numbers)
     }
 }
 

@@ -15,13 +15,13 @@ use crate::aggregate::aggregator::{
 };
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
-use crate::aggregate::key::{Fields, Key, Value, fields, has_totals};
+use crate::aggregate::key::{Fields, Key, KeyOf, KeyRow, Value, fields, has_totals};
 use crate::aggregate::locations::Resolved;
 use crate::aggregate::share::Share;
 use crate::aggregate::{Aggregate, aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
-use crate::file::{Cores, Recording, open_waits};
+use crate::file::{Recording, open_waits};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -355,6 +355,7 @@ impl ReportBuilder<'_> {
         source: Option<u16>,
     ) -> Vec<(Numbers, RowTotals)> {
         let Aggregate { recording, locations, .. } = self.aggregate;
+        let key_rows: Vec<&KeyRow> = by.iter().map(|key| key.row()).collect();
         let with_totals = has_totals(by) && !recording.stacks.is_empty();
         let mut rows: Vec<(Numbers, RowTotals)> = Vec::new();
         let mut near = 0;
@@ -364,7 +365,7 @@ impl ReportBuilder<'_> {
             let mut callers = entry.callers(&recording.stacks);
             let code = locations.get_near(entry.location(), &mut near);
             let mut caller = callers.next();
-            let numbers = self.numbers(by, entry, code, caller);
+            let numbers = self.numbers(&key_rows, entry, code, caller);
             let row = RowTotals { own: totals, total: with_totals.then_some(totals.events) };
             match rows.last_mut() {
                 Some((last, sum)) if *last == numbers => sum.add(row),
@@ -381,7 +382,7 @@ impl ReportBuilder<'_> {
                 if caller.is_none() && by.contains(&Key::Caller) {
                     break;
                 }
-                let numbers = self.numbers(by, entry, locations.get(location), caller);
+                let numbers = self.numbers(&key_rows, entry, locations.get(location), caller);
                 // Where code called itself, the sample counts once.
                 if counted.insert(numbers) {
                     let total = of_callers.entry(numbers).or_default();
@@ -400,60 +401,38 @@ impl ReportBuilder<'_> {
     /// The row of a sample's frame with this code.
     fn numbers(
         &self,
-        by: &[Key],
+        by: &[&KeyRow],
         entry: GroupKey,
         code: Resolved,
         caller: Option<CodeLocation>,
     ) -> Numbers {
         let mut numbers = Numbers::default();
-        for (number, &key) in numbers.iter_mut().zip(by) {
-            *number = match key {
-                // A recording is of one machine.
-                Key::Machine => 0,
-                Key::Source => entry.source.into(),
-                Key::Process => self.aggregate.recording.process_ids.process(entry.process),
-                Key::Thread => entry.thread,
-                Key::Processor => entry.processor,
-                Key::Core => self.core(entry.processor),
-                Key::Caller => self.aggregate.locations.caller_number(caller),
-                _ => code.number(key),
+        for (number, key) in numbers.iter_mut().zip(by) {
+            *number = match key.of {
+                KeyOf::Group { number, .. } => number(&self.aggregate.recording, entry),
+                KeyOf::Code { .. } => code.number(key.key),
+                KeyOf::Caller => self.aggregate.locations.caller_number(caller),
             };
         }
         numbers
     }
 
-    fn cores(&self) -> &[Cores] {
-        &self.aggregate.recording.metadata.cores
-    }
-
-    /// The index of the first run of cores of this processor's type; one past the last if there is
-    /// none.
-    fn core(&self, processor: u32) -> u32 {
-        let mut runs = self.cores().iter();
-        let own = runs.find(|run| (run.first..=run.last).contains(&processor));
-        let alike = own.and_then(|own| self.cores().iter().position(|run| run.name == own.name));
-        alike.unwrap_or(self.cores().len()) as u32
-    }
-
-    fn process(&self, number: u32) -> Value {
-        Value::Process {
-            id: self.aggregate.recording.process_ids.id(number),
-            name: self.aggregate.filter.process(number),
+    /// The value of a key that is a property of groups.
+    fn value_of_group(&self, key: Key, group: GroupKey) -> Option<Value> {
+        let Aggregate { recording, filter, .. } = self.aggregate;
+        match key.row().of {
+            KeyOf::Group { number, value } => {
+                Some(value(recording, filter, number(recording, group)))
+            }
+            KeyOf::Code { .. } | KeyOf::Caller => None,
         }
     }
 
     fn values(&self, by: &[Key], numbers: &Numbers) -> Vec<Value> {
-        let values = by.iter().zip(*numbers).filter_map(|(&key, number)| match key {
-            Key::Machine => Some(Value::Machine(self.aggregate.recording.machine_name())),
-            Key::Source => Some(Value::Source(self.aggregate.filter.source(number as u16))),
-            Key::Process => Some(self.process(number)),
-            Key::Thread => Some(Value::Thread(number)),
-            Key::Processor => Some(Value::Processor(number)),
-            Key::Core => {
-                let run = self.cores().get(number as usize);
-                Some(Value::Core(run.map(|run| run.name.as_str().into())))
-            }
-            _ => self.aggregate.locations.value(key, number),
+        let Aggregate { recording, filter, locations, .. } = self.aggregate;
+        let values = by.iter().zip(*numbers).filter_map(|(&key, number)| match key.row().of {
+            KeyOf::Group { value, .. } => Some(value(recording, filter, number)),
+            KeyOf::Code { .. } | KeyOf::Caller => locations.value(key, number),
         });
         values.collect()
     }

@@ -131,7 +131,7 @@ fn unknown_key(list: &str, name: &str) -> Error {
 
 /// The values of `--by` for branches, for a message.
 fn keys_of_branches() -> String {
-    let sides: Vec<&str> = Grouping::SIDES.iter().map(|key: &Key| key.name()).collect();
+    let sides: Vec<&str> = Grouping::sides().map(Key::name).collect();
     format!("{}, alone or with one of {}", Grouping::NAMES.join(" and "), sides.join(", "))
 }
 

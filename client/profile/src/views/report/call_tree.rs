@@ -132,7 +132,7 @@ impl ReportBuilder<'_> {
             let locations = &self.aggregate.locations;
             locations.value(Key::Symbol, locations.get(location).number(Key::Symbol))
         });
-        std::iter::once(self.process(entry.process)).chain(functions)
+        self.value_of_group(Key::Process, entry).into_iter().chain(functions)
     }
 }
 

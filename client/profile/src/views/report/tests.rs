@@ -2,6 +2,7 @@ use super::*;
 use crate::aggregate::by_address::ByAddress;
 use crate::aggregate::filter::Pattern;
 use crate::export::{self, Format, TrackBy};
+use crate::file::Cores;
 use crate::file::{
     Block, Ending, Live, Metadata, Module, Process, Sink, Source, Statistics, Writer,
 };
