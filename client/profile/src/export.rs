@@ -8,7 +8,6 @@
 
 mod firefox;
 mod folded;
-mod format;
 pub mod pictures;
 mod pprof;
 pub mod profgen;
@@ -19,7 +18,6 @@ pub use crate::aggregate::samples::{
     Bin, Bins, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample, TrackBy,
     TrackKey,
 };
-pub use crate::export::format::Format;
 pub use crate::export::selection::{Export, listed};
 
 use crate::aggregate::aggregator::stacked;
@@ -31,6 +29,139 @@ use crate::symbols::{SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::io::{self, Write};
 use std::path::Path;
+
+/// The formats of [`Export`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Flame graph, SVG
+    Flamegraph,
+    /// One page with flame graphs, rates over time, marks and a table
+    Html,
+    /// Firefox Profiler, JSON
+    Firefox,
+    /// pprof, protocol buffer in gzip
+    Pprof,
+    /// Folded stacks, text
+    Folded,
+}
+
+/// Everything that is known of a format. A new one is a row here, with its module.
+struct FormatRow {
+    format: Format,
+    name: &'static str,
+    about: &'static str,
+    ending: &'static str,
+    is_of_one_source: bool,
+    times: Times,
+    write: fn(&Export<'_>, &mut dyn Write) -> io::Result<()>,
+}
+
+/// The times that a format shows.
+#[derive(PartialEq, Eq)]
+enum Times {
+    None,
+    /// Those of marks, and rates over time.
+    Rates,
+    /// Those of marks and of each sample.
+    Samples,
+}
+
+const FORMATS: [FormatRow; 5] = [
+    FormatRow {
+        format: Format::Flamegraph,
+        name: "flamegraph",
+        about: "Flame graph, SVG",
+        ending: ".flamegraph.svg",
+        is_of_one_source: true,
+        times: Times::None,
+        write: |export, out| out.write_all(pictures::flamegraph(export).as_bytes()),
+    },
+    FormatRow {
+        format: Format::Html,
+        name: "html",
+        about: "One page with flame graphs, rates over time, marks and a table",
+        ending: ".html",
+        is_of_one_source: false,
+        times: Times::Rates,
+        write: |export, out| out.write_all(pictures::page(export).as_bytes()),
+    },
+    FormatRow {
+        format: Format::Firefox,
+        name: "firefox",
+        about: "Firefox Profiler, JSON",
+        ending: ".firefox.json",
+        is_of_one_source: true,
+        times: Times::Samples,
+        write: firefox::write,
+    },
+    FormatRow {
+        format: Format::Pprof,
+        name: "pprof",
+        about: "pprof, protocol buffer in gzip",
+        ending: ".pb.gz",
+        is_of_one_source: true,
+        times: Times::None,
+        write: pprof::write,
+    },
+    FormatRow {
+        format: Format::Folded,
+        name: "folded",
+        about: "Folded stacks, text",
+        ending: ".folded",
+        is_of_one_source: true,
+        times: Times::None,
+        write: folded::write,
+    },
+];
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; FORMATS.len()] = {
+        let mut all = [Self::Flamegraph; FORMATS.len()];
+        let mut at = 0;
+        while at < FORMATS.len() {
+            all[at] = FORMATS[at].format;
+            at += 1;
+        }
+        all
+    };
+
+    fn row(self) -> &'static FormatRow {
+        const ROWS: &[FormatRow] = &FORMATS;
+        let at = Self::ALL.iter().position(|&format| format == self);
+        &ROWS[at.unwrap_or_default()]
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// A one-line description.
+    pub fn about(self) -> &'static str {
+        self.row().about
+    }
+
+    /// The file extension, including the leading dot.
+    pub fn ending(self) -> &'static str {
+        self.row().ending
+    }
+
+    /// Whether one file holds one source, because events of different sources may not be added.
+    pub fn is_of_one_source(self) -> bool {
+        self.row().is_of_one_source
+    }
+
+    /// Whether it shows the time of each sample.
+    pub fn has_sample_times(self) -> bool {
+        self.row().times == Times::Samples
+    }
+
+    /// Whether it shows any times, marks among them: each machine has a clock of its own.
+    pub fn has_times(self) -> bool {
+        self.row().times != Times::None
+    }
+}
 
 /// The largest number of marks in a file: what a browser can still load.
 pub const MARKS_MAX: usize = 1 << 19;
@@ -113,13 +244,7 @@ fn named(builder: SamplesBuilder, recording: Recording, mut symbols: Symbols) ->
 
 /// Writes an export in a format.
 pub fn write(export: &Export<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
-    match format {
-        Format::Flamegraph => out.write_all(pictures::flamegraph(export).as_bytes()),
-        Format::Html => out.write_all(pictures::page(export).as_bytes()),
-        Format::Firefox => firefox::write(export, out),
-        Format::Pprof => pprof::write(export, out),
-        Format::Folded => folded::write(export, out),
-    }
+    (format.row().write)(export, out)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 /// Writes one source: a track for each thread, every sample weighted by its events, and every mark.
-pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> {
     let source = export.source();
     let mut writer = Writer::new(export, &source);
     writer.samples();

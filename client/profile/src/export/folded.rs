@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes one line for each distinct place, by name and in the order of names.
-pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> {
     let samples = export.samples;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (location, totals) in samples.location_totals_of(&export.source()) {

@@ -118,7 +118,7 @@ struct Function {
 }
 
 /// Writes one source: its samples and its events. Readers show events unless told otherwise.
-pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(out, Compression::default());
     gzip.write_all(&profile(export).encode_to_vec())?;
     gzip.finish()?;

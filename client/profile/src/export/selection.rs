@@ -2,7 +2,7 @@
 
 use crate::aggregate::samples::Samples;
 use crate::aggregate::source_totals::SourceTotals;
-use crate::export::format::Format;
+use crate::export::Format;
 use crate::file::cannot_count;
 use crate::number::thousands;
 
