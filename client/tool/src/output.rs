@@ -19,7 +19,7 @@ use halprof_measure::Failure;
 use halprof_profile::file::Metadata;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -76,13 +76,22 @@ impl MachineInfo {
 
 /// One JSON object: the command's own fields after those of every command.
 #[derive(Serialize)]
-struct Object<T> {
-    schema: String,
+struct Object<'a, T> {
+    schema: Schema<'a>,
     modelled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<BackendKind>,
     #[serde(flatten)]
     result: T,
+}
+
+/// The name of a command's schema.
+struct Schema<'a>(&'a str);
+
+impl Serialize for Schema<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("halprof/{}/2", self.0))
+    }
 }
 
 /// An error, in place of a result.
@@ -144,13 +153,27 @@ impl Output {
         self.object(command, Some(self.is_modelled()), result)
     }
 
+    /// Appends the JSON object of a result as a line.
+    pub(crate) fn json_line(
+        &self,
+        command: &str,
+        result: impl Serialize,
+        lines: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (modelled, backend) = (Some(self.is_modelled()), self.backend.get());
+        let object = Object { schema: Schema(command), modelled, backend, result };
+        serde_json::to_writer(&mut *lines, &object).map_err(Error::internal)?;
+        lines.push(b'\n');
+        Ok(())
+    }
+
     fn object(
         &self,
         command: &str,
         modelled: Option<bool>,
         result: impl Serialize,
     ) -> Result<String> {
-        let (schema, backend) = (format!("halprof/{command}/2"), self.backend.get());
+        let (schema, backend) = (Schema(command), self.backend.get());
         let object = Object { schema, modelled, backend, result };
         let text = match self.form {
             Form::JsonLines => serde_json::to_string(&object),
@@ -219,14 +242,14 @@ impl Output {
     /// Prints one of many parts; returns whether the reader is still there. Unless it goes to a
     /// terminal, data is not escaped.
     pub(crate) fn print_stream(&self, text: &str, is_data: bool) -> Result<bool> {
-        let text = match (is_data, io::stdout().is_terminal()) {
-            (true, true) => visible_data(text),
-            (true, false) => text.to_owned(),
-            (false, _) if self.is_json() => visible_json(text),
-            (false, _) => visible(text),
+        // Only text has colours, which are for anstream to keep or to take out.
+        let written = match (is_data, io::stdout().is_terminal()) {
+            (true, true) => put(io::stdout().lock(), &visible_data(text)),
+            (true, false) => put(io::stdout().lock(), text),
+            (false, _) if self.is_json() => put(io::stdout().lock(), &visible_json(text)),
+            (false, _) => put(anstream::stdout().lock(), &visible(text)),
         };
-        let mut stdout = anstream::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        match written {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(Error::Output(error)),
@@ -322,6 +345,12 @@ impl Output {
         bar.enable_steady_tick(Duration::from_millis(100));
         bar
     }
+}
+
+/// Writes a text at once, so that parts of two do not mix.
+fn put(mut stream: impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    stream.flush()
 }
 
 fn put_error(text: &str) {

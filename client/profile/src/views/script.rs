@@ -3,7 +3,7 @@
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
-use crate::file::{Recording, mode_of, open};
+use crate::file::{Recording, StackId, mode_of, open};
 use crate::symbols::{Frame, SymbolPath, Symbols};
 use halprof_measure::Result;
 use shared_types::Sample;
@@ -17,7 +17,7 @@ pub struct ScriptLine {
     pub time_ns: u64,
     /// The sample as in the file.
     pub sample: Sample,
-    /// The events that it stands for: its period, scaled if its source took turns on the counters.
+    /// The events that it stands for: its period, scaled if its source was multiplexed.
     pub events: u64,
     /// The name of its source, with its filter if it has one.
     pub source: Arc<str>,
@@ -25,16 +25,25 @@ pub struct ScriptLine {
     pub process: Option<Arc<str>>,
     /// The code at its address.
     pub frame: Frame,
-    /// Who called it, innermost first: the address that each returns to, and the code of the call.
-    /// Empty if the recording has no call stacks.
+    /// Its callers, innermost first: the address that each returns to, and the code of the call. Empty
+    /// if the recording has no call stacks, or if they are not looked up.
     pub callers: Vec<(u64, Frame)>,
+}
+
+/// What is asked of each sample.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Which samples count.
+    pub filter: Filter,
+    /// Whether their callers are looked up.
+    pub callers: bool,
 }
 
 /// Passes the samples that count to `visit`, in the order of the file, until it returns `false`.
 /// Samples of one processor are in order of time.
 pub fn each_sample(
     path: &Path,
-    filter: &Filter,
+    Query { filter, callers }: &Query,
     symbol_path: &SymbolPath,
     mut visit: impl FnMut(&Recording, ScriptLine) -> bool,
 ) -> Result<Recording> {
@@ -57,6 +66,7 @@ pub fn each_sample(
             if !filter.passes_frame(&frame) {
                 continue;
             }
+            let stack = if *callers { stack } else { StackId::NONE };
             let callers = recording.stacks.callers(stack).map(|(_, caller)| {
                 let code = symbols.frame(sample.process, caller.call_site(), caller.mode());
                 (caller.address, code)

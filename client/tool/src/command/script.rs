@@ -2,7 +2,7 @@
 
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::csv::Csv;
+use crate::output::csv::{Csv, Lines};
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::table::{Column, Layout, Width};
@@ -11,7 +11,7 @@ use halprof_profile::file::Recording;
 use halprof_profile::symbols::Frame;
 use halprof_profile::views::script::{self, ScriptLine};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use shared_types::Mode;
 
 /// How many bytes are written at once.
@@ -29,7 +29,9 @@ pub(crate) struct SampleLine<'a> {
     /// The period with which it was taken, in events.
     period: u64,
     mode: &'static str,
-    address: String,
+    #[serde(serialize_with = "hexadecimal")]
+    #[schemars(with = "String")]
+    address: u64,
     module: &'a str,
     symbol: Option<&'a str>,
     offset: u64,
@@ -45,7 +47,9 @@ pub(crate) struct SampleLine<'a> {
 #[derive(JsonSchema, Serialize)]
 struct CallerLine<'a> {
     /// The address that it is returned to. The rest is of the call before it.
-    address: String,
+    #[serde(serialize_with = "hexadecimal")]
+    #[schemars(with = "String")]
+    address: u64,
     module: &'a str,
     symbol: Option<&'a str>,
     offset: u64,
@@ -60,36 +64,81 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     }
     let filter = filters::filter(&options.filters, std::slice::from_ref(&options.file))?;
     let path = options.naming.path()?;
-    let mut block = String::new();
-    let csv = output.is_csv().then(|| Csv::new::<SampleLine<'_>>(&["callers"]));
-    let lines = Layout::new(output.width(), &COLUMNS);
-    if let Some(csv) = &csv {
-        block += &csv.head()?;
-    } else if !options.jsonl {
-        block += &lines.head();
-    }
+    let csv = Csv::new::<SampleLine<'_>>(&["callers"]);
+    let mut writer = LineWriter::new(&csv, output)?;
     let mut going = Ok(true);
-    let recording = script::each_sample(&options.file, &filter, &path, |recording, line| {
+    let query = script::Query { filter, callers: !output.is_csv() };
+    let recording = script::each_sample(&options.file, &query, &path, |recording, line| {
         output.set_modelled(recording.metadata.modelled);
-        let text = match (&csv, options.jsonl) {
-            (Some(csv), _) => csv.lines(&[row(&line)], output.is_modelled()),
-            (_, true) => output.document("script", row(&line)),
-            _ => Ok(lines.line(&cells(&line)) + &callers(&line, output.width())),
-        };
-        going = text.and_then(|text| {
-            block += &text;
-            if block.len() < BLOCK {
-                return Ok(true);
-            }
-            output.print_stream(&std::mem::take(&mut block), csv.is_some())
-        });
+        going = writer.add(&line);
         matches!(going, Ok(true))
     })?;
     if going? {
-        output.print_stream(&block, csv.is_some())?;
+        writer.print()?;
     }
     warn_of_slices(&recording, output);
     Ok(filters::introduce(&recording, &[], &[], output))
+}
+
+/// Prints samples, many at once.
+struct LineWriter<'a> {
+    output: &'a Output,
+    form: LineForm<'a>,
+    /// What is not printed yet, unless it is CSV.
+    block: Vec<u8>,
+}
+
+enum LineForm<'a> {
+    Csv(Lines<'a>),
+    Json,
+    Text(Layout),
+}
+
+impl<'a> LineWriter<'a> {
+    fn new(csv: &'a Csv, output: &'a Output) -> Result<Self> {
+        let mut block = Vec::new();
+        let form = if output.is_csv() {
+            output.print_data(&csv.head()?)?;
+            LineForm::Csv(csv.writer(false))
+        } else if output.is_json() {
+            LineForm::Json
+        } else {
+            let layout = Layout::new(output.width(), &COLUMNS);
+            block.extend(layout.head().into_bytes());
+            LineForm::Text(layout)
+        };
+        Ok(Self { output, form, block })
+    }
+
+    /// Adds a sample; returns whether anybody reads on.
+    fn add(&mut self, line: &ScriptLine) -> Result<bool> {
+        let written = match &mut self.form {
+            LineForm::Csv(lines) => {
+                lines.modelled = self.output.is_modelled();
+                lines.add(&row(line))?;
+                lines.len()
+            }
+            LineForm::Json => {
+                self.output.json_line("script", row(line), &mut self.block)?;
+                self.block.len()
+            }
+            LineForm::Text(layout) => {
+                self.block.extend(layout.line(&cells(line)).into_bytes());
+                self.block.extend(callers(line, self.output.width()).into_bytes());
+                self.block.len()
+            }
+        };
+        if written < BLOCK { Ok(true) } else { self.print() }
+    }
+
+    fn print(&mut self) -> Result<bool> {
+        if let LineForm::Csv(lines) = &mut self.form {
+            return self.output.print_stream(&lines.take()?, true);
+        }
+        let block = std::mem::take(&mut self.block);
+        let text = String::from_utf8(block).map_err(Error::internal)?;
+        self.output.print_stream(&text, false)
+    }
 }
 
 /// Says which sources took turns: a sum of their periods is too small.
@@ -117,7 +166,7 @@ fn row(line: &ScriptLine) -> SampleLine<'_> {
         source: &line.source,
         period: line.sample.period,
         mode: mode.name(),
-        address: format!("{:#x}", line.sample.ip),
+        address: line.sample.ip,
         module: &line.frame.module,
         symbol: line.frame.symbol.as_deref(),
         offset: line.frame.offset,
@@ -126,9 +175,17 @@ fn row(line: &ScriptLine) -> SampleLine<'_> {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn hexadecimal<S: Serializer>(
+    address: &u64,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:#x}"))
+}
+
 fn caller_line((address, frame): &(u64, Frame)) -> CallerLine<'_> {
     CallerLine {
-        address: format!("{address:#x}"),
+        address: *address,
         module: &frame.module,
         symbol: frame.symbol.as_deref(),
         offset: frame.offset,

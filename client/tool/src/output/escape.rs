@@ -7,6 +7,7 @@
 //!
 //! [`Output`]: crate::output::Output
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
 /// An untrusted text, on one line, with its control characters made visible.
@@ -64,7 +65,7 @@ pub(crate) fn visible(text: &str) -> String {
     escaped(text, colour)
 }
 
-/// Data on a terminal: the same, but it has no colours of its own.
+/// Makes data safe on a terminal. It has no colours of its own, so that none stay.
 pub(crate) fn visible_data(text: &str) -> String {
     escaped(text, |_| None)
 }
@@ -95,7 +96,10 @@ fn colour(text: &str) -> Option<usize> {
 
 /// JSON can contain such characters only in strings, where they are escaped, so that its meaning is
 /// unchanged. Those below U+0020 are always escaped in JSON.
-pub(crate) fn visible_json(text: &str) -> String {
+pub(crate) fn visible_json(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte < 0x7F) {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if is_hidden(character) && character >= '\u{7F}' {
@@ -104,7 +108,7 @@ pub(crate) fn visible_json(text: &str) -> String {
             out.push(character);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::file::Cores;
 use crate::file::{
     Block, Ending, Live, Metadata, Module, Process, Sink, Source, Statistics, Writer,
 };
+use crate::views::script;
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use tempfile::TempDir;
@@ -549,8 +550,8 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
     assert_eq!(read(&keys, pattern("second.exe")), named(&expected[1..3]));
     assert_eq!(read(&keys, pattern("8")), named(&expected[..3]));
     let mut lines = Vec::new();
-    let filter = Filter::default();
-    crate::views::script::each_sample(&path, &filter, &SymbolPath::default(), |_, line| {
+    let query = script::Query::default();
+    script::each_sample(&path, &query, &SymbolPath::default(), |_, line| {
         let name = line.process.expect("a name");
         lines.push((line.sample.process, name.to_string(), line.frame.module.to_string()));
         true
