@@ -45,7 +45,7 @@ pub const NO_ADDRESS: &str = "no address";
 pub const UNKNOWN: &str = "unknown";
 
 /// The code at an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// The module's name, [`NO_ADDRESS`] or [`UNKNOWN`].
     pub module: Arc<str>,

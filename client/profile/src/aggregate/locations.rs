@@ -1,11 +1,13 @@
-//! Resolves code locations: the module, function and line of each, as numbers that compare fast.
+//! Resolves code locations, each once: for tables the module, function and line as numbers that compare
+//! fast, for pictures and exports everything that is known of the code.
 
 use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
-use crate::symbols::Symbols;
+use crate::symbols::{Frame, Symbols};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
+use shared_types::Mode;
 
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
@@ -14,7 +16,12 @@ pub(crate) struct Resolved {
     numbers: [u32; Key::OF_CODE.len()],
     /// Whether the filter accepts it.
     pub(crate) passes: bool,
+    /// The number of its code, where that is kept.
+    code: u32,
 }
+
+/// The code at a location, and the index of its module in the recording.
+pub(crate) type Code = (Frame, Option<usize>);
 
 impl Resolved {
     /// The number of a key's value.
@@ -31,6 +38,8 @@ pub(crate) struct ResolvedLocations {
     resolved: IndexMap<CodeLocation, Resolved, FxBuildHasher>,
     /// Each value once, by its number.
     values: IndexSet<Value, FxBuildHasher>,
+    /// The code of each location, if it is kept.
+    code: Vec<Code>,
 }
 
 impl ResolvedLocations {
@@ -57,9 +66,32 @@ impl ResolvedLocations {
                 Some(value) if needs(key) => number(value),
                 _ => 0,
             });
-            (location, Resolved { numbers, passes: filter.passes_frame(&frame) })
+            (location, Resolved { numbers, passes: filter.passes_frame(&frame), code: 0 })
         };
-        Self { resolved: locations.iter().map(resolve).collect(), values }
+        Self { resolved: locations.iter().map(resolve).collect(), values, code: Vec::new() }
+    }
+
+    /// Keeps the code at each location, which `name` finds.
+    pub(crate) fn with_code(
+        locations: &[CodeLocation],
+        mut name: impl FnMut(u32, u64, Mode) -> Code,
+    ) -> Self {
+        let resolved = locations.iter().zip(0..).map(|(&location, code)| {
+            (location, Resolved { passes: true, code, ..Resolved::default() })
+        });
+        Self {
+            resolved: resolved.collect(),
+            values: IndexSet::default(),
+            code: locations
+                .iter()
+                .map(|location| name(location.process, location.ip, location.mode()))
+                .collect(),
+        }
+    }
+
+    /// The code at one of the locations, if it is kept.
+    pub(crate) fn code(&self, location: CodeLocation) -> Option<&Code> {
+        self.code.get(self.resolved.get(&location)?.code as usize)
     }
 
     /// One of the locations.

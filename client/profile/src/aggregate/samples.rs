@@ -4,6 +4,7 @@ pub mod binned;
 
 use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey};
 
+use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
@@ -196,7 +197,8 @@ impl SamplesBuilder {
         }
     }
 
-    /// Sums up; `name` finds the code at an address of a process, and the index of its module.
+    /// Sums up; `name` finds the code at an address of a process, which is 0 for the kernel's code, and
+    /// the index of its module.
     pub fn finish(
         mut self,
         mut recording: Recording,
@@ -205,17 +207,19 @@ impl SamplesBuilder {
         let slices = recording.slices();
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
         self.timeline.scale(|track, totals| scaled(track.source, totals));
-        let mut groups: Vec<(GroupKey, Totals)> = Vec::new();
-        self.aggregator.finish().each(GROUP_BY, None, |group, totals| groups.push((group, totals)));
-        let mut places = Places::new(&recording, name, groups.len());
-        let location_totals = groups.into_iter().map(|(group, sum)| LocationTotals {
-            source: group.source,
-            location: places.location(group),
-            totals: scaled(group.source, sum),
+        let groups = self.aggregator.finish();
+        let code = ResolvedLocations::with_code(&groups.locations(&recording.stacks), name);
+        let mut locations = ThreadLocations::new(&recording, &code);
+        let mut location_totals: Vec<LocationTotals> = Vec::new();
+        groups.each(GROUP_BY, None, |group, sum| {
+            location_totals.push(LocationTotals {
+                source: group.source,
+                location: locations.index(group),
+                totals: scaled(group.source, sum),
+            });
         });
-        let mut location_totals: Vec<LocationTotals> = location_totals.collect();
         location_totals.sort_unstable_by_key(|own| (own.source, own.location));
-        let Places { locations, by_group, callers, .. } = places;
+        let ThreadLocations { locations, by_group, callers, .. } = locations;
         let timed_sample_ticks = self.timed_samples.as_ref().map_or(1, Binned::width);
         let timed_samples = self.timed_samples.as_ref();
         let timed_samples = timed_samples.map(|binned| in_order(binned, &by_group, scaled));
@@ -240,11 +244,10 @@ impl SamplesBuilder {
     }
 }
 
-/// Where samples were taken, and where that was called, each once.
-struct Places<'a, F> {
+/// Where the threads were sampled, and where that was called, each once.
+struct ThreadLocations<'a> {
     recording: &'a Recording,
-    /// Finds the code at an address of a process, and the index of its module.
-    name: F,
+    code: &'a ResolvedLocations,
     locations: Vec<ThreadLocation>,
     by_group: HashMap<GroupKey, usize>,
     /// The process, thread, code and stack of the last location.
@@ -254,13 +257,13 @@ struct Places<'a, F> {
     by_stack: HashMap<(u32, StackId), usize>,
 }
 
-impl<'a, F: FnMut(u32, u64, Mode) -> (Frame, Option<usize>)> Places<'a, F> {
-    fn new(recording: &'a Recording, name: F, groups: usize) -> Self {
+impl<'a> ThreadLocations<'a> {
+    fn new(recording: &'a Recording, code: &'a ResolvedLocations) -> Self {
         Self {
             recording,
-            name,
+            code,
             locations: Vec::new(),
-            by_group: HashMap::with_capacity(groups),
+            by_group: HashMap::new(),
             last: None,
             callers: Vec::new(),
             by_stack: HashMap::new(),
@@ -268,12 +271,12 @@ impl<'a, F: FnMut(u32, u64, Mode) -> (Frame, Option<usize>)> Places<'a, F> {
     }
 
     /// The index of a group's location. Groups of one location come one after the other.
-    fn location(&mut self, group: GroupKey) -> usize {
+    fn index(&mut self, group: GroupKey) -> usize {
         let at = (group.process, group.thread, group.location(), group.stack);
         if self.last != Some(at) {
             let (process, thread, code, stack) = at;
             let caller = self.caller(process, stack);
-            let location = self.resolved(process, thread, code.mode(), code.ip, caller);
+            let location = self.at(code, (process, thread), caller);
             self.locations.push(location);
             self.last = Some(at);
         }
@@ -290,30 +293,29 @@ impl<'a, F: FnMut(u32, u64, Mode) -> (Frame, Option<usize>)> Places<'a, F> {
         let new: Vec<_> = new.collect();
         for (stack, frame) in new.into_iter().rev() {
             let caller = self.by_stack.get(&(process, frame.caller)).copied();
-            let location = self.resolved(process, 0, frame.mode(), frame.call_site(), caller);
+            let code = CodeLocation::new(process, frame.call_site(), frame.mode());
+            let location = self.at(code, (process, 0), caller);
             self.by_stack.insert((process, stack), self.callers.len());
             self.callers.push(location);
         }
         self.by_stack.get(&(process, stack)).copied()
     }
 
-    fn resolved(
-        &mut self,
-        process: u32,
-        thread: u32,
-        mode: Mode,
-        address: u64,
+    fn at(
+        &self,
+        code: CodeLocation,
+        (process, thread): (u32, u32),
         caller: Option<usize>,
     ) -> ThreadLocation {
-        let (frame, module) = (self.name)(process, address, mode);
+        let (frame, module) = self.code.code(code).cloned().unwrap_or_default();
         let process = self.recording.process_ids.process(process);
         ThreadLocation {
             machine: None,
             process_name: process_name(self.recording, process).into(),
             process,
             thread,
-            mode,
-            address,
+            mode: code.mode(),
+            address: code.ip,
             frame,
             module,
             caller,
@@ -450,7 +452,7 @@ impl Samples {
         &'a self,
         location: &'a ThreadLocation,
     ) -> impl Iterator<Item = &'a ThreadLocation> {
-        // A caller is before what it calls: see Places::caller.
+        // A caller is before what it calls: see ThreadLocations::caller.
         std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
     }
 

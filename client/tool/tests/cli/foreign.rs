@@ -147,9 +147,10 @@ const SPOTS: &[Spot] = &[
 const PERIODS: [u64; 2] = [1000, 500];
 
 fn frame_of(process: u32, address: u64) -> (Frame, Option<usize>) {
-    let mut spots = SPOTS.iter();
-    let Spot(_, mode, _, symbol, _) =
-        spots.find(|spot| spot.0.0 == process && spot.2 == address).expect("a spot");
+    // The kernel's code is that of all processes.
+    let is_here =
+        |spot: &&Spot| spot.2 == address && (spot.0.0 == process || matches!(spot.1, Mode::Kernel));
+    let Spot(_, mode, _, symbol, _) = SPOTS.iter().find(is_here).expect("a spot");
     let (module, index) = match (mode, process) {
         (Mode::Unknown, _) => ("no address", None),
         (Mode::Kernel, _) => ("ntoskrnl.exe", Some(0)),
