@@ -12,6 +12,7 @@ use clap::{
 };
 use clap_complete::Shell;
 use halprof_measure::DEFAULT_MODEL;
+use halprof_profile::aggregate::key::Key;
 use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
@@ -556,16 +557,24 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// The help of `report --by`.
+fn by_keys() -> String {
+    let names: Vec<&str> = Key::ALL.into_iter().map(Key::name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!(
+        "Group samples by {} or {last}, or by several of them, as in `--by process,symbol`; each `--by` is \
+         a table. `edge` and `path` (`path:N` of N branches) show branch records, by address or as in \
+         `--by edge,line` by line, symbol or module",
+        others.join(", ")
+    )
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Report {
     /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
     #[arg(default_value = "halprof.rec", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Group samples by module, symbol, caller, line, address, process, thread, processor, core, machine or
-    /// source, or by several of them, as in `--by process,symbol`; each `--by` is a table. `edge` and
-    /// `path` (`path:N` of N branches) show branch records, by address or as in `--by edge,line` by line,
-    /// symbol or module
-    #[arg(long, value_name = "KEYS", help_heading = WHAT)]
+    #[arg(long, value_name = "KEYS", help = by_keys(), help_heading = WHAT)]
     pub(crate) by: Vec<String>,
     /// Show the call tree: from each process's outermost functions to those that they called, with the
     /// share of each call with all below it (`total`) and in its own code (`self`)
