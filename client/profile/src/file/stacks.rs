@@ -202,7 +202,7 @@ impl StackCounts {
         self.shared += shared as u64;
     }
 
-    /// Those of several recordings; `None` where none has stacks.
+    /// The sum over several recordings; `None` where none has stacks.
     pub(crate) fn of_all(recordings: &[Recording]) -> Option<Self> {
         recordings.iter().find_map(Recording::stack_counts)?;
         let mut sum = Self::default();
@@ -228,7 +228,8 @@ impl StackCounts {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::file::{Metadata, Module, Source, Statistics, Writer};
+    use crate::file::test_recording::TestRecording;
+    use crate::file::{Module, Statistics};
     use shared_types::Sample;
     use std::path::PathBuf;
     use tempfile::TempDir;
@@ -250,10 +251,6 @@ pub(crate) mod tests {
 
     /// A recording of samples with their functions, outermost first.
     pub(crate) fn recorded(samples: &[&[&str]]) -> (TempDir, PathBuf) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
-        let sources = vec![Source { name: "cycles".to_owned(), ..Source::default() }];
-        let metadata = Metadata { sources, ..Metadata::default() };
         let alone = samples.iter().filter(|frames| frames.len() == 1).count() as u64;
         let mut builder = StackTableBuilder::default();
         let sample = |frames: &&[&str]| {
@@ -270,22 +267,20 @@ pub(crate) mod tests {
             (sample, stack)
         };
         let (samples, stacks): (Vec<Sample>, Vec<StackId>) = samples.iter().map(sample).unzip();
-        let modules = MODULES.map(|(name, start, mode)| Module {
-            process: (mode == Mode::User).then_some(PROCESS),
-            name: name.to_owned(),
-            start,
-            end: start + 0x100,
-            ..Module::default()
+        let modules = MODULES.map(|(name, start, mode)| {
+            Module::named((mode == Mode::User).then_some(PROCESS), name, start, 0x100)
         });
-        let mut writer = Writer::create(&path, &metadata).expect("created");
-        writer.modules(&modules).expect("written");
-        writer.frames(&builder.finish()).expect("written");
-        writer.stacked(&samples, &stacks).expect("written");
-        let samples = stacks.len() as u64;
-        let counts = StackCounts { samples, none: alone, ..StackCounts::default() };
-        let statistics = Statistics { stacks: Some(counts), ..Statistics::default() };
-        writer.finish(&statistics, false).expect("finished");
-        (folder, path)
+        let count = samples.len() as u64;
+        let counts = StackCounts { samples: count, none: alone, ..StackCounts::default() };
+        let recording = TestRecording {
+            modules: modules.to_vec(),
+            samples,
+            stacks: builder.finish(),
+            sample_stacks: stacks,
+            statistics: Statistics { stacks: Some(counts), ..Statistics::default() },
+            ..TestRecording::of_sources(&["cycles"])
+        };
+        recording.write()
     }
 
     pub(crate) const SAMPLES: [&[&str]; 5] = [

@@ -14,7 +14,7 @@ fn sample(ip: u64) -> Sample {
 }
 
 fn module(process: Option<u32>, name: &str) -> Module {
-    Module { process, name: name.to_owned(), start: 0x1000, end: 0x2000, ..Module::default() }
+    Module::named(process, name, 0x1000, 0x1000)
 }
 
 fn statistics(generated: u64) -> Statistics {
@@ -54,8 +54,7 @@ fn recording(samples: u64) -> Vec<u8> {
         for ip in 0..samples {
             writer.samples(&[sample(ip)])?;
         }
-        let process = Process { id: 4, name: "System".to_owned(), ..Process::default() };
-        writer.processes(&[process])?;
+        writer.processes(&[Process::named(4, "System")])?;
         writer.modules(&[module(None, "a.sys"), module(Some(4), "b.dll")])?;
         writer.events(&[asleep()])
     })

@@ -5,7 +5,8 @@ use super::*;
 use crate::aggregate::branches::WITH_BRANCHES;
 use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
-use crate::file::{Branches as How, Metadata, Module, Source, Statistics, Writer};
+use crate::file::test_recording::TestRecording;
+use crate::file::{Branches as How, Module};
 use crate::symbols::SymbolPath;
 use crate::views::instruction::{Flow, Instruction, Jump};
 use halprof_measure::Error;
@@ -28,31 +29,6 @@ type Taken<'a> = (u16, u32, &'a [Branch]);
 /// A recording of processes 7 and 8, which have `own.exe` and `other.exe` at the same address and a
 /// library each; and of the kernel.
 fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let source = |name: &str| Source { name: name.to_owned(), ..Source::default() };
-    let metadata = Metadata {
-        sources: vec![source("Branches"), source("Cycles")],
-        branches: Some(How {
-            depth: 32,
-            kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
-            recorder: "lbr".to_owned(),
-        }),
-        ..Metadata::default()
-    };
-    let module = |process, name: &str, start| Module {
-        process,
-        name: name.to_owned(),
-        start,
-        end: start + 0x1_0000,
-        ..Module::default()
-    };
-    let modules = [
-        module(Some(7), "own.exe", CODE),
-        module(Some(7), "library.dll", OTHER),
-        module(Some(8), "other.exe", CODE),
-        module(None, "nt", KERNEL),
-    ];
     let samples: Vec<Sample> = all
         .iter()
         .map(|&(source, process, branches)| Sample {
@@ -66,11 +42,23 @@ fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) 
         .collect();
     let newest_first = all.iter().flat_map(|(_, _, own)| own.iter().rev().copied());
     let branches: Vec<Branch> = newest_first.collect();
-    let mut writer = Writer::create(&path, &metadata).expect("created");
-    writer.modules(&modules).expect("written");
-    writer.branched(&samples, &branches).expect("written");
-    writer.finish(&Statistics::default(), false).expect("finished");
-    (folder, path)
+    let mut recording = TestRecording {
+        modules: vec![
+            Module::named(Some(7), "own.exe", CODE, 0x1_0000),
+            Module::named(Some(7), "library.dll", OTHER, 0x1_0000),
+            Module::named(Some(8), "other.exe", CODE, 0x1_0000),
+            Module::named(None, "nt", KERNEL, 0x1_0000),
+        ],
+        samples,
+        branches,
+        ..TestRecording::of_sources(&["Branches", "Cycles"])
+    };
+    recording.metadata.branches = Some(How {
+        depth: 32,
+        kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+        recorder: "lbr".to_owned(),
+    });
+    recording.write()
 }
 
 fn query(by: Grouping) -> Query {

@@ -140,7 +140,7 @@ impl ReportBuilder<'_> {
 mod tests {
     use super::*;
     use crate::file::stacks::tests::{EVENTS, SAMPLES, recorded};
-    use crate::file::{Metadata, Statistics, Writer};
+    use crate::file::test_recording::TestRecording;
     use crate::symbols::SymbolPath;
     use crate::views::report::{Query, Report, Sort};
     use std::path::Path;
@@ -213,10 +213,7 @@ mod tests {
 
     #[test]
     fn callers_of_samples_without_stacks_are_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
-        let writer = Writer::create(&path, &Metadata::default()).expect("created");
-        writer.finish(&Statistics::default(), false).expect("finished");
+        let (_folder, path) = TestRecording::default().write();
         for query in [
             Query { call_tree: true, ..Query::default() },
             Query { tables: vec![vec![Key::Caller]], ..Query::default() },

@@ -6,7 +6,7 @@ pub struct Skid {
     /// `at-or-after` the event's instruction, in the order in which the code ran; `no-address`, or
     /// `unknown` for an interface that this version of halprof does not know.
     pub direction: &'static str,
-    /// The same as a sentence.
+    /// The skid as a sentence.
     pub explanation: &'static str,
 }
 

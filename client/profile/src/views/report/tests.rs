@@ -2,10 +2,8 @@ use super::*;
 use crate::aggregate::by_address::ByAddress;
 use crate::aggregate::filter::Pattern;
 use crate::export::{self, Format, TrackBy};
-use crate::file::Cores;
-use crate::file::{
-    Block, Ending, Live, Metadata, Module, Process, Sink, Source, Statistics, Writer,
-};
+use crate::file::test_recording::TestRecording;
+use crate::file::{Block, Cores, Ending, Live, Metadata, Module, Process, Sink};
 use crate::views::script;
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,11 +31,20 @@ fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
-/// The same on a machine with this name.
+/// Writes such a recording of a machine with this name.
 fn record(path: &Path, host: &str, samples: &[Sample]) {
-    let source = |name: &str| Source { name: name.to_owned(), ..Source::default() };
     let cores = |name: &str, first, last| Cores { name: name.to_owned(), first, last };
-    let metadata = Metadata {
+    let mut recording = TestRecording {
+        processes: vec![Process::named(7, "a.exe"), Process::named(8, "b.exe")],
+        modules: vec![
+            Module::named(Some(7), "a.exe", 0x1000, 0x1000),
+            Module::named(Some(8), "b.exe", 0x1000, 0x1000),
+            Module::named(None, "nt", 0xFFFF_0000, 0x1000),
+        ],
+        samples: samples.to_vec(),
+        ..TestRecording::of_sources(&["TotalCycles", "CacheMisses:u"])
+    };
+    recording.metadata = Metadata {
         cores: vec![
             cores("performance", 0, 3),
             cores("efficiency", 4, 7),
@@ -46,32 +53,12 @@ fn record(path: &Path, host: &str, samples: &[Sample]) {
         interface: "Emon".to_owned(),
         host: host.to_owned(),
         timestamp_frequency: 1000,
-        sources: vec![source("TotalCycles"), source("CacheMisses:u")],
-        ..Metadata::default()
+        ..recording.metadata
     };
-    let module = |process, name: &str, start| Module {
-        process,
-        name: name.to_owned(),
-        start,
-        end: start + 0x1000,
-        ..Module::default()
-    };
-    let process = |id, name: &str| Process { id, name: name.to_owned(), ..Process::default() };
-    let mut writer = Writer::create(path, &metadata).expect("created");
-    let processes = [process(7, "a.exe"), process(8, "b.exe")];
-    writer.processes(&processes).expect("written");
-    let kernel = 0xFFFF_0000;
-    let modules = [
-        module(Some(7), "a.exe", 0x1000),
-        module(Some(8), "b.exe", 0x1000),
-        module(None, "nt", kernel),
-    ];
-    writer.modules(&modules).expect("written");
-    writer.samples(samples).expect("written");
-    let lost = std::iter::once(("ring-full".to_owned(), 2));
-    let statistics =
-        Statistics { lost: lost.filter(|_| !host.is_empty()).collect(), ..Statistics::default() };
-    writer.finish(&statistics, false).expect("finished");
+    if !host.is_empty() {
+        recording.statistics.lost.insert("ring-full".to_owned(), 2);
+    }
+    recording.write_to(path);
 }
 
 /// What is asked by these keys, of everything.
@@ -481,43 +468,24 @@ fn of_several_recordings_only_what_all_have_in_common_is_told() {
 /// Two programs with one identifier, one after the other, and one with two modules at one address:
 /// both change at 100.
 fn changing() -> (TempDir, std::path::PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let metadata = Metadata {
-        timestamp_frequency: 1000,
-        sources: vec![Source { name: "TotalCycles".to_owned(), ..Source::default() }],
-        ..Metadata::default()
-    };
-    let mut writer = Writer::create(&path, &metadata).expect("created");
     let at = |time, process| Sample { timestamp: time, ..sample(0, process, 0x1000, Mode::User) };
-    // Samples come before what they are of.
     let times = [10, 99, 100, 150, 151];
-    let samples: Vec<Sample> = times.iter().flat_map(|&time| [at(time, 8), at(time, 12)]).collect();
-    writer.samples(&samples).expect("written");
-    writer.samples(&[Sample { ip: 0x5000, ..at(200, 8) }]).expect("written");
-    let process = |id, name: &str, started, ended| Process {
-        id,
-        name: name.to_owned(),
-        started,
-        ended,
-        found: None,
-    };
-    let processes = [
+    let mut samples: Vec<Sample> =
+        times.iter().flat_map(|&time| [at(time, 8), at(time, 12)]).collect();
+    samples.push(Sample { ip: 0x5000, ..at(200, 8) });
+    let process =
+        |id, name: &str, started, ended| Process { started, ended, ..Process::named(id, name) };
+    let processes = vec![
         process(8, "first.exe", None, Some(90)),
         process(8, "second.exe", Some(100), None),
         process(12, "both.exe", Some(5), None),
     ];
-    writer.processes(&processes).expect("written");
     let module = |process, name: &str, start, loaded, unloaded| Module {
-        process: Some(process),
-        name: name.to_owned(),
-        start,
-        end: start + 0x1000,
         loaded,
         unloaded,
-        ..Module::default()
+        ..Module::named(Some(process), name, start, 0x1000)
     };
-    let modules = [
+    let modules = vec![
         module(8, "new.dll", 0x1000, Some(100), None),
         module(8, "old.dll", 0x1000, None, Some(90)),
         // The second has nothing there.
@@ -525,9 +493,14 @@ fn changing() -> (TempDir, std::path::PathBuf) {
         module(12, "one.dll", 0x1000, Some(5), Some(100)),
         module(12, "two.dll", 0x800, Some(100), None),
     ];
-    writer.modules(&modules).expect("written");
-    writer.finish(&Statistics::default(), false).expect("finished");
-    (folder, path)
+    let mut recording = TestRecording {
+        processes,
+        modules,
+        samples,
+        ..TestRecording::of_sources(&["TotalCycles"])
+    };
+    recording.metadata.timestamp_frequency = 1000;
+    recording.write()
 }
 
 #[test]
