@@ -60,9 +60,9 @@ struct FormatRow {
 #[derive(PartialEq, Eq)]
 enum Times {
     None,
-    /// Those of marks, and rates over time.
+    /// The times of marks, and rates over time.
     Rates,
-    /// Those of marks and of each sample.
+    /// The times of marks and of each sample.
     Samples,
 }
 

@@ -62,6 +62,8 @@ mod process_ids;
 mod reader;
 mod source;
 pub(crate) mod stacks;
+#[cfg(test)]
+pub(crate) mod test_recording;
 mod writer;
 
 pub use background::{Background, Block, Sink};
@@ -100,7 +102,7 @@ const HEAD_BYTES: usize = 16;
 pub struct Metadata {
     /// The version of halprof that wrote it; empty if it is a trace of Windows' own tracing.
     pub halprof: String,
-    /// Who answered: the driver, or the name of the modelled machine.
+    /// What measured: the driver, or the name of the modelled machine.
     pub machine: String,
     /// Whether the machine was modelled.
     pub modelled: bool,
@@ -220,7 +222,7 @@ pub struct Period {
 }
 
 impl Period {
-    /// The same in events of the counter; 0 if the recording does not say.
+    /// The period in use in events of the counter; 0 if the recording does not say.
     pub const fn in_events(&self) -> u64 {
         if self.events == 0 { self.used } else { self.events }
     }
@@ -522,7 +524,7 @@ pub struct Recording {
     pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
     pub damage: Option<Damage>,
-    /// Of several recordings that were combined: what is missing in each that is incomplete.
+    /// What is missing in each incomplete one of several recordings that were combined.
     pub damaged_parts: Vec<String>,
     /// The time from the first sample to the last, if the samples were read.
     pub seen_ns: u64,
@@ -575,7 +577,7 @@ impl Recording {
         self.losses_are_known().then_some(lost)
     }
 
-    /// The same in words, as the end of a sentence.
+    /// The number of lost samples in words, as the end of a sentence.
     pub fn losses(&self) -> String {
         self.all_lost()
             .map_or_else(|| "losses unknown".to_owned(), |lost| format!("{} lost", thousands(lost)))

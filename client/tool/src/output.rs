@@ -196,7 +196,7 @@ impl Output {
         }
     }
 
-    /// The same for a result that is a table: as comma-separated values if they are requested.
+    /// Prints a result that is a table: as comma-separated values if they are requested.
     pub(crate) fn rows<T: Serialize, R: Serialize + JsonSchema>(
         &self,
         command: &str,
@@ -206,7 +206,8 @@ impl Output {
         self.rows_without(&[], command, (result, rows), text)
     }
 
-    /// The same without the columns of the fields that are `absent` because nobody requested them.
+    /// Prints a table without the columns of the fields that are `absent` because nobody requested
+    /// them.
     pub(crate) fn rows_without<T: Serialize, R: Serialize + JsonSchema>(
         &self,
         absent: &[&str],

@@ -99,7 +99,7 @@ impl GroupKey {
         }
     }
 
-    /// The same, without what `group_by` does not distinguish.
+    /// This key without what `group_by` does not distinguish.
     fn only(self, group_by: GroupBy) -> Self {
         let location = if group_by.location { self.location() } else { CodeLocation::default() };
         let stack = if group_by.stack { self.stack } else { StackId::NONE };
@@ -140,7 +140,7 @@ pub(crate) fn stacked<'a>(
     samples.iter().zip(stacks.iter().copied())
 }
 
-/// The same of samples that have no stacks.
+/// Samples of a recording that has no stacks.
 pub(crate) fn without_stacks(samples: &[Sample]) -> impl Iterator<Item = (&Sample, StackId)> {
     samples.iter().map(|sample| (sample, StackId::NONE))
 }

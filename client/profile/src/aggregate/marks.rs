@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Stands for the name of a channel that the recording does not name.
+/// Shown for an unnamed channel.
 const NAMELESS: &str = "(channel without a name)";
 
 /// Which marks are used.
 #[derive(Clone, Debug, Default)]
 pub struct MarkFilter {
-    /// Those on these channels; all if empty.
+    /// The channels; all if empty.
     pub channels: Vec<Pattern>,
-    /// Those in this span of time, in nanoseconds since the first mark.
+    /// The span of time, in nanoseconds since the first mark.
     pub time: Option<(u64, u64)>,
 }
 

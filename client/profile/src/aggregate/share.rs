@@ -64,7 +64,7 @@ impl Share {
         Self::of_groups(part, whole, whole)
     }
 
-    /// The same if the counts are not independent but come in groups. Each group counts as a single
+    /// The share of samples that are not independent but come in groups. Each group counts as a single
     /// sample, so that the bounds are never too narrow.
     pub fn of_groups(part: u64, whole: u64, groups: u64) -> Self {
         if whole == 0 || groups == 0 {

@@ -15,7 +15,7 @@ pub struct SourceTotals {
     pub name: Arc<str>,
     /// Its period at the beginning, if the recording has it.
     pub period: Option<u64>,
-    /// The same in events of its counter; 0 if the recording does not say.
+    /// Its period in events of its counter; 0 if the recording does not say.
     pub period_events: u64,
     /// All its samples that count.
     pub totals: Totals,

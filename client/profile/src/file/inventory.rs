@@ -66,10 +66,10 @@ pub struct Inventory {
     /// When the first scan was over, on the clock of samples.
     first_scanned: u64,
     running: BTreeMap<u32, Process>,
-    /// Those that have ended, by identifier.
+    /// Processes that have ended, by identifier.
     ended: BTreeMap<u32, Vec<Process>>,
     address_spaces: BTreeMap<Owner, AddressSpace>,
-    /// Those of processes that have ended.
+    /// Modules of processes that have ended.
     ended_spaces: BTreeMap<Owner, Vec<AddressSpace>>,
     /// How many samples each process has.
     samples: HashMap<u32, u64>,
@@ -87,7 +87,7 @@ struct AddressSpace {
     unloaded: Vec<TrackedModule>,
     /// Pages that samples came from.
     pages: HashSet<u64>,
-    /// Those where a scan has found nothing.
+    /// Address spaces where a scan has found nothing.
     stray_pages: HashSet<u64>,
     /// A sample came from an address where nothing is known to be.
     wants_scan: bool,

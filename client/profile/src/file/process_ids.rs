@@ -125,8 +125,8 @@ impl ProcessIds {
         id_span.map_or(number, |id_span| id_span.process)
     }
 
-    /// Of modules that an address is in, the best for a number: the process's own, there at the time,
-    /// loaded last. Otherwise the first.
+    /// The best of the modules that an address is in, for a number: the process's own, there at the
+    /// time, loaded last. Otherwise the first.
     pub(crate) fn best<'a>(
         &self,
         number: u32,

@@ -368,7 +368,7 @@ pub fn replace<T>(path: &Path, put: impl FnOnce(&mut File) -> io::Result<T>) -> 
     Ok(done)
 }
 
-/// The same error without the name of the temporary file, which means nothing to the user.
+/// An error without the name of the temporary file, which means nothing to the user.
 fn without_name(error: io::Error) -> io::Error {
     match error.get_ref() {
         Some(_) => error.kind().into(),

@@ -244,7 +244,7 @@ fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
     let image = image_of_build(path, module.identity.as_ref())?;
     match (module.stamp, image.stamp) {
         (Some(recorded), Some(actual)) if module.identity.is_none() && recorded != actual => {
-            Err("it is of another build: it was linked at another time".to_owned())
+            Err("build mismatch: it was linked at another time".to_owned())
         }
         _ => Ok(image),
     }
@@ -255,7 +255,7 @@ fn image_of_build(path: &Path, recorded: Option<&Identity>) -> Result<Image, Str
     let image = Image::open(path)?;
     match (recorded, &image.identity) {
         (Some(recorded), Some(actual)) if !actual.is_same_build(recorded) => {
-            Err(format!("it is of another build: {actual}, where {recorded} is wanted"))
+            Err(format!("build mismatch: file has {actual}, recording needs {recorded}"))
         }
         (Some(recorded), None) => {
             Err(format!("it has no build identity, and {recorded} is needed"))

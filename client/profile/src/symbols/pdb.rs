@@ -31,9 +31,7 @@ impl Pdb {
         let mut pdb = PDB::open(image::open(path)?).map_err(|error| error.to_string())?;
         let actual = identity(&mut pdb, recorded).map_err(|error| error.to_string())?;
         if !actual.is_same_build(recorded) {
-            return Err(format!(
-                "it belongs to another build: it is {actual}, and {recorded} is wanted"
-            ));
+            return Err(format!("build mismatch: file has {actual}, recording needs {recorded}"));
         }
         let is_whole = is_whole(&mut pdb).map_err(|error| error.to_string())?;
         if !is_whole {

@@ -105,7 +105,7 @@ impl SymbolPath {
         self.image_folders.extend(Self::parse(text).folders);
     }
 
-    /// The same for a user who wants missing files fetched from the servers.
+    /// This path for a user who wants missing files fetched from the servers.
     #[must_use]
     pub fn downloading(mut self, fetch: Fetch) -> Self {
         self.fetch = Some(fetch);
@@ -117,7 +117,7 @@ impl SymbolPath {
         self.fetch
     }
 
-    /// The same for the user with this key: if it has sealed a recording, the files that the recording
+    /// This path for the user with this key: if it has sealed a recording, the files that the recording
     /// names are opened where they were loaded from.
     #[must_use]
     pub fn with_key(mut self, key: Option<Vec<u8>>) -> Self {
@@ -125,14 +125,14 @@ impl SymbolPath {
         self
     }
 
-    /// The same for modules that were loaded on this machine.
+    /// This path for modules that were loaded on this machine.
     #[must_use]
     pub fn loaded_here(mut self) -> Self {
         self.here = true;
         self
     }
 
-    /// The same for one recording.
+    /// This path for one recording.
     pub(super) fn for_recording(&self, metadata: &Metadata) -> Self {
         let mut path = self.clone();
         let own = self.key.as_ref().map(|key| origin(key, metadata));
@@ -252,7 +252,7 @@ impl SymbolPath {
     }
 }
 
-/// The same paths without repetitions: a module's own folder may be one that is searched.
+/// These paths without repetitions: a module's own folder may be one that is searched.
 fn each_once(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut known = HashSet::new();
     paths.retain(|path| known.insert(path.clone()));

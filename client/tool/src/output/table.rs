@@ -149,7 +149,7 @@ impl Column {
         Self::new(head, false, Fit::Natural)
     }
 
-    /// The same column of cells of the tool's own, in colours.
+    /// This column with cells of the tool's own, in colours.
     pub(crate) const fn coloured(self) -> Self {
         Self { styled: true, ..self }
     }
@@ -164,7 +164,7 @@ impl Column {
         Self::new(head, false, Fit::Wrapped(16))
     }
 
-    /// The same column, which is left out if there is no room for it.
+    /// This column, left out if there is no room for it.
     pub(crate) const fn extra(self) -> Self {
         Self::new(self.head, self.right, Fit::Extra)
     }

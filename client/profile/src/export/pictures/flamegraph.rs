@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 /// The levels, one for each row.
 const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
-/// The same with call stacks: from the outermost function down.
+/// The levels with call stacks: from the outermost function down.
 const STACK_LEVELS: [&str; 3] = ["process", "thread", "functions"];
 /// The margin at the left for their names.
 const LEFT: f64 = 76.0;

@@ -221,7 +221,7 @@ const TOTALS: [Field<PathTotals>; 5] = [
     }),
 ];
 const PATH: [Field<PathTotals>; 1] = [Field::new(Column::prose("path"), path)];
-/// Of a row that is a single edge.
+/// The columns of a row that is a single edge.
 const EDGE: [Field<PathTotals>; 3] = [
     Field::new(Column::word("kind").extra(), |row| optional(row.kind)),
     Field::new(Column::name("from"), |row| {
