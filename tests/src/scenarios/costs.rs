@@ -20,45 +20,104 @@ type Cost = [u64; 4];
 
 const NOTHING: Cost = [0; 4];
 
-/// As many sources as a model has counters, of any kind, the first of which is also used alone; then
-/// the cost of an overflow with one counter in use, with all of them, of an interrupt that none of
-/// our counters has requested, and of a snapshot of all.
-type Row = (&'static str, &'static str, [Cost; 4]);
+/// What a model's registers cost.
+struct Row {
+    model: &'static str,
+    /// As many as it has counters, of any kind; the first is also used alone.
+    sources: &'static str,
+    /// An overflow with one counter in use, and with all.
+    overflow_of_one: Cost,
+    overflow_of_all: Cost,
+    /// An interrupt that none of our counters has requested.
+    spurious: Cost,
+    /// A snapshot of all.
+    snapshot: Cost,
+}
 
 const P6: &str = "BranchInstructions,TotalCycles";
 const ROWS: [Row; 10] = [
-    ("pentium", "BranchInstructions,TotalIssues", [NOTHING, NOTHING, NOTHING, [2, 0, 0, 0]]),
-    ("pentium3", P6, [[0, 3, 1, 0], [0, 3, 2, 0], [0, 2, 1, 0], [0, 0, 2, 0]]),
-    ("pentium-m", P6, [[0, 3, 1, 2], [0, 3, 2, 2], [0, 2, 1, 2], [0, 0, 2, 0]]),
-    (
-        "pentium4",
-        "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
-        [[1, 4, 1, 2], [4, 4, 4, 2], [1, 0, 1, 2], [0, 0, 4, 0]],
-    ),
-    ("yonah", P6, [[0, 3, 1, 2], [0, 3, 3, 4], [0, 2, 1, 2], [2, 0, 2, 0]]),
-    ("core2", P6, [[1, 4, 1, 2], [1, 4, 2, 2], [2, 2, 1, 2], [3, 0, 2, 0]]),
-    (
-        "skylake",
-        "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
+    Row {
+        model: "pentium",
+        sources: "BranchInstructions,TotalIssues",
+        overflow_of_one: NOTHING,
+        overflow_of_all: NOTHING,
+        spurious: NOTHING,
+        snapshot: [2, 0, 0, 0],
+    },
+    Row {
+        model: "pentium3",
+        sources: P6,
+        overflow_of_one: [0, 3, 1, 0],
+        overflow_of_all: [0, 3, 2, 0],
+        spurious: [0, 2, 1, 0],
+        snapshot: [0, 0, 2, 0],
+    },
+    Row {
+        model: "pentium-m",
+        sources: P6,
+        overflow_of_one: [0, 3, 1, 2],
+        overflow_of_all: [0, 3, 2, 2],
+        spurious: [0, 2, 1, 2],
+        snapshot: [0, 0, 2, 0],
+    },
+    Row {
+        model: "pentium4",
+        sources: "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
+        overflow_of_one: [1, 4, 1, 2],
+        overflow_of_all: [4, 4, 4, 2],
+        spurious: [1, 0, 1, 2],
+        snapshot: [0, 0, 4, 0],
+    },
+    Row {
+        model: "yonah",
+        sources: P6,
+        overflow_of_one: [0, 3, 1, 2],
+        overflow_of_all: [0, 3, 3, 4],
+        spurious: [0, 2, 1, 2],
+        snapshot: [2, 0, 2, 0],
+    },
+    Row {
+        model: "core2",
+        sources: P6,
+        overflow_of_one: [1, 4, 1, 2],
+        overflow_of_all: [1, 4, 2, 2],
+        spurious: [2, 2, 1, 2],
+        snapshot: [3, 0, 2, 0],
+    },
+    Row {
+        model: "skylake",
+        sources: "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
             FixedInstructions,FixedCycles,FixedReferenceCycles",
-        [[1, 4, 1, 2], [1, 4, 7, 2], [2, 2, 1, 2], [7, 0, 7, 0]],
-    ),
-    (
-        "k8",
-        "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
-        [[0, 3, 1, 0], [0, 3, 5, 0], [0, 2, 1, 0], [4, 0, 4, 0]],
-    ),
-    (
-        "bulldozer",
-        "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
+        overflow_of_one: [1, 4, 1, 2],
+        overflow_of_all: [1, 4, 7, 2],
+        spurious: [2, 2, 1, 2],
+        snapshot: [7, 0, 7, 0],
+    },
+    Row {
+        model: "k8",
+        sources: "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
+        overflow_of_one: [0, 3, 1, 0],
+        overflow_of_all: [0, 3, 5, 0],
+        spurious: [0, 2, 1, 0],
+        snapshot: [4, 0, 4, 0],
+    },
+    Row {
+        model: "bulldozer",
+        sources: "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
             DcacheAccesses,BranchMispredictions",
-        [[0, 3, 1, 0], [0, 3, 7, 0], [0, 2, 1, 0], [6, 0, 6, 0]],
-    ),
-    (
-        "zen4",
-        "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,L1dAccesses,Cycles",
-        [[0, 4, 1, 0], [0, 4, 7, 0], [1, 2, 1, 0], [8, 0, 6, 0]],
-    ),
+        overflow_of_one: [0, 3, 1, 0],
+        overflow_of_all: [0, 3, 7, 0],
+        spurious: [0, 2, 1, 0],
+        snapshot: [6, 0, 6, 0],
+    },
+    Row {
+        model: "zen4",
+        sources: "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,L1dAccesses,Cycles",
+        overflow_of_one: [0, 4, 1, 0],
+        overflow_of_all: [0, 4, 7, 0],
+        spurious: [1, 2, 1, 0],
+        snapshot: [8, 0, 6, 0],
+    },
 ];
 
 /// The longest that is drawn around the default, 65,536.
@@ -89,13 +148,13 @@ fn overflow<B: Backend>(machine: &mut Stepped<B>) {
 }
 
 fn overflows_and_snapshots_cost_exactly_this<B: Backend>() {
-    for (model, list, expected) in ROWS {
-        let all = first::<B>(model, list, usize::MAX);
+    for row in &ROWS {
+        let all = first::<B>(row.model, row.sources, usize::MAX);
         let run = |specs: &[Spec], flags, work: &dyn Fn(&mut Stepped<B>)| {
-            cost(running(model, 1, flags, specs).accesses(0, |machine| work(machine)))
+            cost(running(row.model, 1, flags, specs).accesses(0, |machine| work(machine)))
         };
         let sampled = |specs: &[Spec], work: &dyn Fn(&mut Stepped<B>)| {
-            if expected[0] == NOTHING { NOTHING } else { run(specs, SAMPLE, work) }
+            if row.overflow_of_one == NOTHING { NOTHING } else { run(specs, SAMPLE, work) }
         };
         let found = [
             sampled(&all[..1], &overflow),
@@ -103,7 +162,8 @@ fn overflows_and_snapshots_cost_exactly_this<B: Backend>() {
             sampled(&all[..1], &|machine| machine.spurious_interrupt(0)),
             run(&all, 0, &|machine| drop(machine.snapshot())),
         ];
-        assert_eq!(found, expected, "{model}");
+        let expected = [row.overflow_of_one, row.overflow_of_all, row.spurious, row.snapshot];
+        assert_eq!(found, expected, "{}", row.model);
     }
 }
 
@@ -144,7 +204,7 @@ const STARTS_AND_STOPS: [(&str, [[u64; 2]; 4]); 5] = [
 
 fn starts_and_stops_cost_exactly_this<B: Backend>() {
     let found = STARTS_AND_STOPS.map(|(model, _)| {
-        let list = ROWS.iter().find(|row| row.0 == model).expect("a row").1;
+        let list = ROWS.iter().find(|row| row.model == model).expect("a row").sources;
         let cost = |count, stops: bool| {
             let mut machine = Stepped::<B>::new(model, 1);
             machine.configure(0, &first::<B>(model, list, count), 0);

@@ -32,43 +32,127 @@ const TOTAL_ISSUES: u32 = 2;
 const AMOUNTS: &str = "instructions=10000019,cycles=30000001,branches=2000003,\
     branch-misses=500009,ref-cycles=24000001,llc-misses=400009,l1d-misses=700001";
 
-/// The processor that works, on a machine with this many, and its sources with the number of
-/// samples that they must produce: floor(amount / period).
-const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
-    ("yonah", 2, 1, "TotalIssues:50021", &[199]),
-    ("core2", 2, 1, "TotalIssues:50021,TotalCycles:1000003", &[199, 29]),
-    (
-        "skylake",
-        2,
-        1,
-        "TotalIssues:50021,BranchInstructions:10007,LLCMisses:8009,BranchMispredictions:9001",
-        &[199, 199, 49, 55],
-    ),
-    ("sapphire-rapids", 2, 1, "TotalIssues:50021,BranchInstructions:10007", &[199, 199]),
+/// A machine, and what is sampled on one of its processors.
+#[derive(Clone, Copy)]
+struct Way {
+    model: &'static str,
+    processors: usize,
+    /// The processor that works.
+    works: u32,
+    /// Each source with its period, and the samples that it must produce: floor(amount / period).
+    sources: &'static [(&'static str, usize)],
+}
+
+impl Way {
+    fn list(&self) -> String {
+        self.sources.iter().map(|source| source.0).collect::<Vec<_>>().join(",")
+    }
+
+    fn expected(&self) -> Vec<usize> {
+        self.sources.iter().map(|source| source.1).collect()
+    }
+}
+
+const WAYS: [Way; 15] = [
+    Way { model: "yonah", processors: 2, works: 1, sources: &[("TotalIssues:50021", 199)] },
+    Way {
+        model: "core2",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("TotalCycles:1000003", 29)],
+    },
+    Way {
+        model: "skylake",
+        processors: 2,
+        works: 1,
+        sources: &[
+            ("TotalIssues:50021", 199),
+            ("BranchInstructions:10007", 199),
+            ("LLCMisses:8009", 49),
+            ("BranchMispredictions:9001", 55),
+        ],
+    },
+    Way {
+        model: "sapphire-rapids",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("BranchInstructions:10007", 199)],
+    },
     // APIC ids above 255: x2APIC mode.
-    ("skylake", 302, 301, "TotalIssues:50021,LLCMisses:8009", &[199, 49]),
-    ("sapphire-rapids", 302, 301, "TotalIssues:50021", &[199]),
-    (
-        "skylake",
-        1,
-        0,
-        "FixedInstructions:50021,FixedCycles:100003,FixedReferenceCycles:100003",
-        &[199, 299, 239],
-    ),
-    ("k8", 2, 1, "TotalIssues:50021,DcacheMisses:7001", &[199, 99]),
-    ("bulldozer", 2, 1, "TotalIssues:50021,BranchMispredictions:5003", &[199, 99]),
-    ("zen2", 2, 1, "TotalIssues:50021,BranchInstructions:10007", &[199, 199]),
-    ("zen4", 2, 1, "TotalIssues:50021,L1dMisses:7001", &[199, 99]),
-    ("pentium3", 2, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
-    ("pentium-m", 2, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
-    (
-        "pentium4",
-        2,
-        1,
-        "TotalIssues:50021,TotalCycles:100003,BranchInstructions:10007",
-        &[199, 299, 199],
-    ),
-    ("pentium4-ht", 4, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
+    Way {
+        model: "skylake",
+        processors: 302,
+        works: 301,
+        sources: &[("TotalIssues:50021", 199), ("LLCMisses:8009", 49)],
+    },
+    Way {
+        model: "sapphire-rapids",
+        processors: 302,
+        works: 301,
+        sources: &[("TotalIssues:50021", 199)],
+    },
+    Way {
+        model: "skylake",
+        processors: 1,
+        works: 0,
+        sources: &[
+            ("FixedInstructions:50021", 199),
+            ("FixedCycles:100003", 299),
+            ("FixedReferenceCycles:100003", 239),
+        ],
+    },
+    Way {
+        model: "k8",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("DcacheMisses:7001", 99)],
+    },
+    Way {
+        model: "bulldozer",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("BranchMispredictions:5003", 99)],
+    },
+    Way {
+        model: "zen2",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("BranchInstructions:10007", 199)],
+    },
+    Way {
+        model: "zen4",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("L1dMisses:7001", 99)],
+    },
+    Way {
+        model: "pentium3",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("TotalCycles:100003", 299)],
+    },
+    Way {
+        model: "pentium-m",
+        processors: 2,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("TotalCycles:100003", 299)],
+    },
+    Way {
+        model: "pentium4",
+        processors: 2,
+        works: 1,
+        sources: &[
+            ("TotalIssues:50021", 199),
+            ("TotalCycles:100003", 299),
+            ("BranchInstructions:10007", 199),
+        ],
+    },
+    Way {
+        model: "pentium4-ht",
+        processors: 4,
+        works: 1,
+        sources: &[("TotalIssues:50021", 199), ("TotalCycles:100003", 299)],
+    },
 ];
 
 fn machine<B: Backend>(model: &str, processors: usize) -> Connection<Client<B>> {
@@ -108,12 +192,12 @@ fn samples_are(name: &str, sampled: &Sampled, processor: u32, expected: &[usize]
 }
 
 fn every_period_gives_one_sample<B: Backend>() {
-    for (model, processors, works, list, expected) in WAYS {
-        let mut connection = machine::<B>(model, processors);
-        let specs = specs(&mut connection, list);
-        let workload = workload(&format!("{AMOUNTS},processors={works}"));
+    for way in WAYS {
+        let mut connection = machine::<B>(way.model, way.processors);
+        let specs = specs(&mut connection, &way.list());
+        let workload = workload(&format!("{AMOUNTS},processors={}", way.works));
         let sampled = sample(&mut connection, specs, &workload);
-        samples_are(model, &sampled, works, expected);
+        samples_are(way.model, &sampled, way.works, &way.expected());
     }
 }
 
@@ -210,14 +294,13 @@ fn netburst_samples_where_overflows_are_not_flagged<B: Backend>() {
 /// APIC's mode has no part in it, and hundreds of processors take long.
 fn late_interrupts_do_not_drift<B: Backend>() {
     for skid in [1, 100, 5000] {
-        let ways = WAYS.into_iter().filter(|(_, processors, ..)| *processors < 256);
-        for (model, processors, works, list, expected) in ways {
-            let mut connection = machine::<B>(model, processors);
-            let specs = specs(&mut connection, list);
-            let text = format!("{AMOUNTS},processors={works},skid={skid}");
+        for way in WAYS.into_iter().filter(|way| way.processors < 256) {
+            let mut connection = machine::<B>(way.model, way.processors);
+            let specs = specs(&mut connection, &way.list());
+            let text = format!("{AMOUNTS},processors={},skid={skid}", way.works);
             let sampled = sample(&mut connection, specs, &workload(&text));
-            let all: usize = expected.iter().sum();
-            assert_eq!(sampled.statistics.generated, all as u64, "{model} {skid}");
+            let all: usize = way.expected().iter().sum();
+            assert_eq!(sampled.statistics.generated, all as u64, "{} {skid}", way.model);
             assert_eq!(sampled.statistics.lost[LossCause::RingFull as usize], 0);
             accounts_for_all(&sampled);
         }

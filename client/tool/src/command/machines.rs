@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u32> {
                 source: row.source,
             }))
             .collect(),
-        dump: options.dump.as_deref().and_then(find).map(|model| model.dump()),
+        dump: options.dump.as_deref().and_then(find).map(sim::machines::models::Model::dump),
     };
     output.set_modelled(true);
     if let Some(dump) = &result.dump {
