@@ -4,7 +4,7 @@
 //! what Windows reports in the module that calls Windows. Their meaning is decided here, in safe
 //! code that runs anywhere. If a fact is missing its check is [`State::Unknown`], never ok.
 
-mod holders;
+mod counter_owners;
 mod machine;
 mod system;
 mod tools;

@@ -4,9 +4,9 @@
 //! functions themselves are behind [`Calls`].
 
 mod calls;
+mod counter_owners;
 pub mod custom;
 mod file;
-mod holders;
 mod layout;
 mod note;
 pub mod plan;
@@ -14,8 +14,8 @@ mod sources;
 mod tracer;
 
 pub use calls::{Calls, Class, Control, Lock};
+pub use counter_owners::{CounterOwner, CounterOwners, CounterSession, OwnerKind};
 pub use file::TraceFile;
-pub use holders::{CounterOwner, CounterSession, Holders, OwnerKind};
 pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_NAME};
 pub use sources::{ProfileSource, TIMER};
 pub use tracer::{Tracer, end_running};

@@ -1,6 +1,6 @@
 //! Checks of what the processors and the driver report.
 
-use super::holders::{self, WHO};
+use super::counter_owners::{self, WHO};
 use super::tools::candidates;
 use super::{Check, Facts, System};
 use crate::describe::{Description, ProcessorDescription};
@@ -187,7 +187,10 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
 /// What holds counters, as Windows says; `None` if it does not say.
 fn held(facts: &Facts) -> Option<Vec<String>> {
     let tracing = facts.tracing.as_ref()?;
-    holders::held(&tracing.holders, tracing.sources.as_deref().unwrap_or_default())
+    counter_owners::describe(
+        &tracing.counter_owners,
+        tracing.sources.as_deref().unwrap_or_default(),
+    )
 }
 
 /// Which drivers may own what Windows refuses.

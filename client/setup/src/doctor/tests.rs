@@ -2,7 +2,7 @@
 
 use super::*;
 use halprof_measure::tracing::session::{
-    CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource,
+    CounterOwner, CounterOwners, CounterSession, OwnerKind, ProfileSource,
 };
 use halprof_measure::{Error, InProcess, Refusal};
 use shared_types::ErrorCode;
@@ -295,7 +295,7 @@ fn traces() -> Tracing {
         measures: true,
         sources: Ok(vec![source(0, "Timer"), source(19, "TotalCycles")]),
         counters: Some(4),
-        holders: Holders::default(),
+        counter_owners: CounterOwners::default(),
     }
 }
 
@@ -344,20 +344,20 @@ fn who_holds_counters_is_told_as_windows_knows_them() {
         source,
         tag,
     };
-    let holders = |counters| Holders {
+    let counter_owners = |counters| CounterOwners {
         counters: Some(counters),
         sessions: Some(vec![CounterSession { logger: 3, sources: 2, events: 1 }]),
     };
     let free = owner(0, OwnerKind::Free, 0, 0);
-    let nobody = Holders { counters: Some(vec![free]), sessions: Some(Vec::new()) };
-    let facts = traced("skylake", Tracing { holders: nobody, ..traces() });
+    let nobody = CounterOwners { counters: Some(vec![free]), sessions: Some(Vec::new()) };
+    let facts = traced("skylake", Tracing { counter_owners: nobody, ..traces() });
     assert_eq!(check(&facts, "owner").state, State::Ok);
     let taken = vec![
         free,
         owner(1, OwnerKind::Tagged, 0, 0x7E),
         owner(2, OwnerKind::TaggedWithSource, 19, 5),
     ];
-    let held = Tracing { holders: holders(taken), ..traces() };
+    let held = Tracing { counter_owners: counter_owners(taken), ..traces() };
     let facts = traced("skylake", held.clone());
     let owner = check(&facts, "owner");
     assert_eq!(

@@ -3,7 +3,7 @@
 use super::machine::no_counters;
 use super::{Check, Failure};
 use crate::describe::Description;
-use halprof_measure::tracing::session::{Holders, ProfileSource, Tracing as Backend};
+use halprof_measure::tracing::session::{CounterOwners, ProfileSource, Tracing as Backend};
 
 /// What Windows' own tracing says.
 #[derive(Clone, Debug)]
@@ -15,19 +15,19 @@ pub struct Tracing {
     /// How many of them it counts at once; `None` if it does not say.
     pub counters: Option<u32>,
     /// Who holds counters.
-    pub holders: Holders,
+    pub counter_owners: CounterOwners,
 }
 
 impl Tracing {
     /// Asks the backend.
     pub fn ask(
         backend: &mut dyn Backend,
-        holders: Holders,
+        counter_owners: CounterOwners,
         measures: bool,
         describe: super::Describe<'_>,
     ) -> Self {
         let sources = backend.sources().map_err(|error| describe(&error));
-        Self { measures, sources, counters: backend.counters().ok().flatten(), holders }
+        Self { measures, sources, counters: backend.counters().ok().flatten(), counter_owners }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_measure::tracing::session::Holders;
+use halprof_measure::tracing::session::CounterOwners;
 use halprof_measure::{Error as Cause, Failure};
 use halprof_setup::describe::Description;
 use halprof_setup::doctor::{self, Check, Facts, State, System};
@@ -74,7 +74,7 @@ fn traced(ctx: Context, here: bool, system: Option<System>) -> (MachineInfo, Fac
     let tracing = if here { tracing(true) } else { None };
     let tracing = tracing.or_else(|| {
         let mut backend = backend?;
-        Some(doctor::Tracing::ask(backend.as_mut(), Holders::default(), true, &failure_of))
+        Some(doctor::Tracing::ask(backend.as_mut(), CounterOwners::default(), true, &failure_of))
     });
     let facts = Facts::unanswered(failure, Some(machine.describe()), system);
     (machine_info, facts.with_tracing(tracing))
@@ -93,8 +93,8 @@ fn not_tried() -> Failure {
 #[expect(clippy::unnecessary_wraps, reason = "None elsewhere than on Windows")]
 fn tracing(measures: bool) -> Option<doctor::Tracing> {
     let mut tracer = halprof_measure::tracer();
-    let holders = tracer.holders();
-    Some(doctor::Tracing::ask(&mut tracer, holders, measures, &failure_of))
+    let counter_owners = tracer.counter_owners();
+    Some(doctor::Tracing::ask(&mut tracer, counter_owners, measures, &failure_of))
 }
 
 #[cfg(not(windows))]

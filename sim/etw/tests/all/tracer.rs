@@ -2,7 +2,8 @@
 
 use halprof_measure::Error;
 use halprof_measure::tracing::session::{
-    Holders, Properties, SampledSource, TIMER, TraceEnd, TraceRequest, TraceState, Tracer, Tracing,
+    CounterOwners, Properties, SampledSource, TIMER, TraceEnd, TraceRequest, TraceState, Tracer,
+    Tracing,
 };
 use shared_types::ErrorCode;
 use sim_etw::windows::{FakeWindows, INTEL, list};
@@ -180,5 +181,5 @@ fn what_windows_lists_is_read_with_the_intervals_in_force() {
     let mut tracer = Tracer::new(fake.clone());
     assert_eq!(tracer.sources().expect("a list"), list(INTEL));
     assert_eq!(tracer.counters().expect("a number"), Some(4));
-    assert_eq!(tracer.holders(), Holders::default(), "it does not say");
+    assert_eq!(tracer.counter_owners(), CounterOwners::default(), "it does not say");
 }

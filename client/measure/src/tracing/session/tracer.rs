@@ -9,7 +9,7 @@
 //! (8), intervals (5), sampled sources (6), and the mask (4) last, with which everything begins.
 
 use super::calls::{Calls, Class, Control, Lock};
-use super::holders::{self, Holders};
+use super::counter_owners::{self, CounterOwners};
 use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
 use super::note::Note;
 use super::sources::{self, ProfileSource};
@@ -91,9 +91,9 @@ impl<C: Calls> Tracer<C> {
         Self(Arc::new(Mutex::new(Sessions { calls, running: None })))
     }
 
-    /// Who holds counters, as far as this version of Windows says.
-    pub fn holders(&self) -> Holders {
-        self.sessions().holders()
+    /// The owners of counters, as far as this version of Windows reports them.
+    pub fn counter_owners(&self) -> CounterOwners {
+        self.sessions().counter_owners()
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions<C>> {
@@ -153,12 +153,12 @@ impl<C: Calls> Sessions<C> {
         Some(u32::from_le_bytes(*reply.first_chunk()?))
     }
 
-    fn holders(&mut self) -> Holders {
+    fn counter_owners(&mut self) -> CounterOwners {
         let owners = self.query(Class::TracePmcCounterOwners).ok();
         let sessions = self.query(Class::TracePmcSessionInformation).ok();
-        Holders {
-            counters: owners.map(|reply| holders::owners(&reply)),
-            sessions: sessions.map(|reply| holders::sessions(&reply)),
+        CounterOwners {
+            counters: owners.map(|reply| counter_owners::owners(&reply)),
+            sessions: sessions.map(|reply| counter_owners::sessions(&reply)),
         }
     }
 

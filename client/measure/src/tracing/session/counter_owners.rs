@@ -1,21 +1,21 @@
-//! Who holds counters, as Windows says (TraceQueryInformation, classes 25 and 27; evntrace.h).
+//! The owners of counters, as Windows reports them (TraceQueryInformation, classes 25 and 27; evntrace.h).
 
 use zerocopy::FromBytes;
 
 /// The kinds of owners (ETW_PMC_COUNTER_OWNER_TYPE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerKind {
-    /// Nobody.
+    /// The counter has no owner.
     Free,
-    /// Somebody who has given no tag.
+    /// The owner has given no tag.
     Untagged,
-    /// Somebody with a tag, whose meaning Microsoft does not document.
+    /// The owner has given a tag, whose meaning Microsoft does not document.
     Tagged,
-    /// The same, for one source of Windows' list.
+    /// The owner has given a tag, and counts one source of Windows' list.
     TaggedWithSource,
 }
 
-/// Who has a counter.
+/// The owner of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterOwner {
     /// The processor.
@@ -41,9 +41,9 @@ pub struct CounterSession {
     pub events: u32,
 }
 
-/// Who holds counters. `None` where this version of Windows does not say.
+/// The owners of counters. `None` where this version of Windows does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holders {
+pub struct CounterOwners {
     /// The counters that have an owner (Windows 11 21H2 and later).
     pub counters: Option<Vec<CounterOwner>>,
     /// The sessions that use counters (Windows 11 22H2 and later).
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_holders(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_owners(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(owners(&bytes).len() <= bytes.len() / 12);
             prop_assert!(sessions(&bytes).len() <= bytes.len() / 16);
         }

@@ -1,20 +1,24 @@
-//! Who holds counters, in words: Windows knows tags and sessions, and no names.
+//! Describes the owners of counters. Windows reports tags and sessions, and no names.
 
 use halprof_measure::tracing::session::{
-    CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource,
+    CounterOwner, CounterOwners, CounterSession, OwnerKind, ProfileSource,
 };
 
-/// Who may be behind what Windows says: it gives tags and documents none.
+/// Which programs a tag may stand for: Windows gives tags and documents none.
 pub(super) const WHO: &str = "Microsoft documents no tag. A counter that no session accounts for may be held by another driver, or by Intel Threat Detection Technology, which Defender uses. `logman query -ets` lists sessions.";
 
-/// What holds counters, as Windows says; `None` if it does not say.
-pub(super) fn held(holders: &Holders, sources: &[ProfileSource]) -> Option<Vec<String>> {
-    let counters = holders.counters.as_ref()?;
-    let held = counters.iter().filter(|owner| owner.kind != Some(OwnerKind::Free));
-    let held = held.map(|held| owner(held, sources));
-    let sessions = holders.sessions.iter().flatten();
-    let sessions = sessions.filter(|session| session.sources != 0).map(session);
-    Some(held.chain(sessions).collect())
+/// Describes each owner of a counter, and each session that counts; `None` where Windows does not
+/// say.
+pub(super) fn describe(owners: &CounterOwners, sources: &[ProfileSource]) -> Option<Vec<String>> {
+    let counters = owners
+        .counters
+        .as_ref()?
+        .iter()
+        .filter(|owner| owner.kind != Some(OwnerKind::Free))
+        .map(|counter| owner(counter, sources));
+    let sessions =
+        owners.sessions.iter().flatten().filter(|session| session.sources != 0).map(session);
+    Some(counters.chain(sessions).collect())
 }
 
 fn owner(owner: &CounterOwner, sources: &[ProfileSource]) -> String {
