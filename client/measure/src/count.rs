@@ -25,8 +25,8 @@ use crate::connection::{Connection, Setup};
 use crate::error::{Error, Result};
 use crate::estimate::Estimate;
 use crate::selection::{self, EventSpec};
-use crate::session::Held;
 use crate::session::Session;
+use crate::session::SessionConnection;
 use crate::transport::Transport;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -98,7 +98,7 @@ impl Sources {
         Ok(Self { list: named, processors: Vec::new(), machine })
     }
 
-    /// The same sources on these processors only. A name that none of them counts stays, and the
+    /// These sources on these processors only. A name that none of them counts stays, and the
     /// refusal says where it can be counted.
     pub fn on(mut self, processors: &[u32]) -> Self {
         self.processors = processors.to_vec();
@@ -141,17 +141,20 @@ impl Sources {
         &self,
         connection: &'a mut Connection<T>,
     ) -> Result<Session<'a, T>> {
-        let mut session = self.open(Held::Lent(connection))?;
+        let mut session = self.open(SessionConnection::Borrowed(connection))?;
         session.configure(&self.setup(), false).map_err(|error| self.named_in(error))?;
         session.start()?;
         Ok(session)
     }
 
     /// Opens a session that can count them.
-    pub(crate) fn open<'a, T: Transport>(&self, connection: Held<'a, T>) -> Result<Session<'a, T>> {
+    pub(crate) fn open<'a, T: Transport>(
+        &self,
+        connection: SessionConnection<'a, T>,
+    ) -> Result<Session<'a, T>> {
         let setup = self.setup();
         let sees_kernel = setup.specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0);
-        Session::open_held(connection, sees_kernel, false)
+        Session::open_with(connection, sees_kernel, false)
     }
 
     /// The setup that a session counts them with.
@@ -163,7 +166,7 @@ impl Sources {
         }
     }
 
-    /// The same setup, counted by thread, on all processors because a thread runs anywhere.
+    /// The setup for counts by thread, on all processors because a thread runs anywhere.
     pub(crate) fn by_thread(&self) -> Setup {
         Setup { threads: true, processors: Vec::new(), ..self.setup() }
     }

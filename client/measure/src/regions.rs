@@ -55,8 +55,8 @@ use crate::connection::Connection;
 use crate::count::Sources;
 use crate::error::{Error, Result};
 use crate::platform::Platform;
-use crate::session::Held;
 use crate::session::Session;
+use crate::session::SessionConnection;
 use crate::transport::Transport;
 use counters::{Counters, Processors, Reading};
 use method::Offer;
@@ -107,11 +107,11 @@ impl<'a, T: Transport> Regions<'a, T> {
         method: Option<Method>,
         platform: Option<&'a dyn Platform>,
     ) -> Result<Self> {
-        Self::open_held(Held::Lent(connection), sources, method, platform)
+        Self::open_with(SessionConnection::Borrowed(connection), sources, method, platform)
     }
 
-    fn open_held(
-        mut connection: Held<'a, T>,
+    fn open_with(
+        mut connection: SessionConnection<'a, T>,
         sources: &Sources,
         method: Option<Method>,
         platform: Option<&'a dyn Platform>,

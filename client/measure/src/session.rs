@@ -27,7 +27,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// A session of this connection. Dropping it closes it.
 #[derive(Debug)]
 pub struct Session<'a, T: Transport> {
-    connection: Held<'a, T>,
+    connection: SessionConnection<'a, T>,
     number: u32,
     /// The length of a reply with every count, or with a page of them.
     counts_bytes: usize,
@@ -36,28 +36,28 @@ pub struct Session<'a, T: Transport> {
     changes: Changes,
 }
 
-/// The connection of a session: lent to it, or its own.
+/// The connection of a session: borrowed, or its own.
 #[derive(Debug)]
-pub(crate) enum Held<'a, T> {
-    Lent(&'a mut Connection<T>),
+pub(crate) enum SessionConnection<'a, T> {
+    Borrowed(&'a mut Connection<T>),
     Owned(Box<Connection<T>>),
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for SessionConnection<'_, T> {
     type Target = Connection<T>;
 
     fn deref(&self) -> &Connection<T> {
         match self {
-            Self::Lent(connection) => connection,
+            Self::Borrowed(connection) => connection,
             Self::Owned(connection) => connection,
         }
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for SessionConnection<'_, T> {
     fn deref_mut(&mut self) -> &mut Connection<T> {
         match self {
-            Self::Lent(connection) => connection,
+            Self::Borrowed(connection) => connection,
             Self::Owned(connection) => connection,
         }
     }
@@ -99,7 +99,7 @@ pub struct Effective {
 impl<T: Transport> Session<'static, T> {
     /// Opens a session that keeps its connection; `kernel` asks for access to kernel mode.
     pub fn owning(connection: Connection<T>, kernel: bool, approximate: bool) -> Result<Self> {
-        Self::open_held(Held::Owned(Box::new(connection)), kernel, approximate)
+        Self::open_with(SessionConnection::Owned(Box::new(connection)), kernel, approximate)
     }
 }
 
@@ -110,11 +110,11 @@ impl<'a, T: Transport> Session<'a, T> {
         kernel: bool,
         approximate: bool,
     ) -> Result<Self> {
-        Self::open_held(Held::Lent(connection), kernel, approximate)
+        Self::open_with(SessionConnection::Borrowed(connection), kernel, approximate)
     }
 
-    pub(crate) fn open_held(
-        mut connection: Held<'a, T>,
+    pub(crate) fn open_with(
+        mut connection: SessionConnection<'a, T>,
         kernel: bool,
         approximate: bool,
     ) -> Result<Self> {
@@ -296,7 +296,7 @@ impl<'a, T: Transport> Session<'a, T> {
         self.ended
     }
 
-    /// What became of all samples.
+    /// How many samples were stored, and how many lost, by cause.
     pub fn statistics(&mut self) -> Result<Statistics> {
         let request = self.request();
         let statistics: Statistics = self.connection.head(STATISTICS, &request)?;

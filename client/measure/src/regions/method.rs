@@ -4,8 +4,8 @@ use super::counters::{Counters, Direct, Processors, Profiled};
 use crate::count::Sources;
 use crate::error::{Error, Result};
 use crate::platform::{Platform, refused};
-use crate::session::Held;
 use crate::session::Session;
+use crate::session::SessionConnection;
 use crate::transport::Transport;
 #[cfg(windows)]
 use crate::windows::threads::Windows;
@@ -120,7 +120,7 @@ impl<'a> Offer<'a> {
 /// Starts the session by the best method that works, or by the requested one; also returns why better
 /// methods do not work.
 pub(super) fn choose<'a, T: Transport>(
-    connection: Held<'a, T>,
+    connection: SessionConnection<'a, T>,
     sources: &Sources,
     requested: Option<Method>,
     platform: Option<&'a dyn Platform>,

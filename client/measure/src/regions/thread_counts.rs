@@ -8,7 +8,7 @@ use crate::count::Sources;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::platform::Platform;
-use crate::session::Held;
+use crate::session::SessionConnection;
 use crate::transport::Transport;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -171,7 +171,7 @@ impl<'a, T: Transport + Send> Regions<'a, T> {
 
     /// Counts threads alone, where there are threads.
     pub(super) fn of_threads(
-        mut connection: Held<'a, T>,
+        mut connection: SessionConnection<'a, T>,
         list: &str,
         platform: Option<&'a dyn Platform>,
     ) -> Result<Self> {
@@ -183,7 +183,7 @@ impl<'a, T: Transport + Send> Regions<'a, T> {
                 "Name an event that all of them count alike.",
             ));
         }
-        let regions = Self::open_held(connection, &sources, None, platform)?;
+        let regions = Self::open_with(connection, &sources, None, platform)?;
         if platform.is_some() && regions.method() == Method::Processors {
             return Err(Error::unavailable(
                 regions.about.rejected.join("; "),
@@ -250,7 +250,7 @@ fn start(key: &Key) -> Result<Regions<'static, Machine>> {
     };
     let connection = Connection::new(machine)?;
     let platform = method::platform(connection.modelled());
-    Regions::of_threads(Held::Owned(Box::new(connection)), &key.list, platform)
+    Regions::of_threads(SessionConnection::Owned(Box::new(connection)), &key.list, platform)
 }
 
 /// Without the driver there is only Windows' tracing.

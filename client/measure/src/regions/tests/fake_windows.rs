@@ -10,7 +10,7 @@ use crate::in_process::modelled;
 use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
 use crate::regions::{Discard, Method, RegionRow, Regions, Report, Thread as RegionThread};
-use crate::session::Held;
+use crate::session::SessionConnection;
 use crate::transport::Transport;
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -273,7 +273,7 @@ fn whole_processors_are_not_given_for_a_thread() {
         let windows = FakeWindows::default();
         windows.state().refuses_all = refuses_all;
         let mut connection = driver(true);
-        let held = Held::Lent(&mut connection);
+        let held = SessionConnection::Borrowed(&mut connection);
         let regions = Regions::of_threads(held, "TotalIssues:u", Some(&windows));
         assert_eq!(regions.is_ok(), works);
         let refused = regions.err().map_or_else(String::new, |error| error.to_string());
