@@ -1,4 +1,4 @@
-//! What is wrong with a trace, and what its session lost: values beside what could be read.
+//! The damage of a trace and the losses of its session, as values beside what could be read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +54,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What is wrong with a trace.
+/// The damage of a trace, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     counts: BTreeMap<Cause, u64>,

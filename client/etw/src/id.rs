@@ -128,7 +128,7 @@ pub enum EventId {
 }
 
 impl EventId {
-    /// The same event as the kernel's hook names it, where its class is one of the kernel's.
+    /// The event as the kernel's hook names it, where its class is one of the kernel's.
     pub fn normalized(self) -> Self {
         let Self::Classic { guid, opcode, version } = self else {
             return self;

@@ -66,11 +66,11 @@ pub struct Event<'a> {
     pub writer: Option<(u32, u32)>,
     /// Whether events of its processor before it are missing: lost, or damaged in the file.
     pub is_after_gap: bool,
-    /// What it is.
+    /// The event's identity.
     pub id: EventId,
     /// The values of the counters, where they are attached.
     pub counters: Counters<'a>,
-    /// What it says.
+    /// The event's content.
     pub kind: EventKind<'a>,
 }
 
@@ -180,7 +180,7 @@ impl<R> Trace<R> {
         self.losses
     }
 
-    /// What is wrong with the trace, as far as it was read.
+    /// The damage of the trace, as far as it was read.
     pub const fn damage(&self) -> &Damage {
         self.merge.damage()
     }

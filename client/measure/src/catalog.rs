@@ -56,7 +56,7 @@ pub struct Catalog {
     /// The sources of its tables, unsupported ones included.
     pub sources: Vec<Source>,
     interface: ProfileInterface,
-    /// Those that have counters.
+    /// The CPU types that have counters.
     cpu_types: Vec<CpuType>,
     /// How many CPU types the machine has.
     all_types: usize,
@@ -129,7 +129,7 @@ impl Catalog {
         }
     }
 
-    /// The same with the events of a user's file, on every Intel CPU type: a list as Intel
+    /// The catalog with the events of a user's file, on every Intel CPU type: a list as Intel
     /// publishes it. Uncore events and those that need OFFCORE_RSP are left out.
     pub fn with_event_file(mut self, path: &Path) -> Result<Self> {
         let events: Arc<[Event]> = events::file::read(path)?.into();
@@ -168,7 +168,7 @@ impl Catalog {
         }
     }
 
-    /// The same for these processors alone: an event is chosen only as their CPU types count it.
+    /// The catalog of these processors alone: an event is chosen only as their CPU types count it.
     pub fn measuring<'a>(mut self, processors: impl IntoIterator<Item = &'a Processor>) -> Self {
         self.measured = types_of(processors);
         self

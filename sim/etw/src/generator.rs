@@ -16,7 +16,7 @@ use halprof_measure::tracing::session::{SampledSource, TIMER};
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};
 
-/// What is modelled.
+/// The run that is modelled.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Decides everything that Windows would: who runs when, where and for how long.
@@ -31,7 +31,7 @@ pub struct Run {
     pub length_us: u64,
     /// What the switches carry, at most 7.
     pub counted: Vec<TracedSource>,
-    /// What is sampled.
+    /// The sources that are sampled.
     pub sampled: Vec<TracedSource>,
     /// Whether samples have call stacks.
     pub stacks: bool,
@@ -53,7 +53,8 @@ pub struct TracedSource {
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// By thread, in the slices of which both ends are in the trace. Thread 0 is all idle threads.
+    /// What each thread did in the slices of which both ends are in the trace. Thread 0 is all idle
+    /// threads.
     pub threads: BTreeMap<u32, ThreadTruth>,
     /// The samples in the order of time, with their stacks.
     pub samples: Vec<SampleTruth>,
@@ -115,7 +116,7 @@ const THREADS: u32 = 3;
 /// Where the processes' code is, and the kernel's.
 const IMAGE: u64 = 0x40_0000;
 const IMAGE_SIZE: u64 = 0x1_0000;
-/// Of 64 bits, and of 32.
+/// Where the kernel begins on a system of 64 bits, and of 32.
 const KERNEL: [u64; 2] = [0xFFFF_F800_0000_0000, 0x8100_0000];
 
 /// An event of the trace.
@@ -125,7 +126,7 @@ struct Written {
     values: Vec<u64>,
 }
 
-/// What is written; a stack's frames are bytes in the trace, which an event borrows.
+/// The content of an event; a stack's frames are bytes in the trace, which an event borrows.
 enum Kind {
     Event(EventKind<'static>),
     Stack { event_time: i64, frames: Vec<u64> },
@@ -137,7 +138,7 @@ struct Slice {
     thread: u32,
     begin: i64,
     end: i64,
-    /// Who runs after it; `None` if the session ends before.
+    /// The thread that runs after it; `None` if the session ends before.
     next: Option<u32>,
     /// Whether both of its ends are in the trace.
     is_whole: bool,
@@ -245,13 +246,13 @@ impl<'a> Generator<'a> {
         self.truth.samples.sort_by_key(|sample| (sample.time, sample.processor));
     }
 
-    /// Who runs when and where.
+    /// Divides the run into slices: which thread runs when and where.
     fn schedule(&mut self) -> Vec<Slice> {
-        // (since when, who, whether the trace has the switch) of each processor.
+        // (since when, which thread, whether the trace has the switch) of each processor.
         let mut running: Vec<(i64, u32, bool)> =
             (0..self.run.processors).map(|_| (ORIGIN, self.next_thread(ORIGIN), false)).collect();
         let mut slices = Vec::new();
-        // Whoever is behind goes on, so that threads move in the order of time.
+        // Advance the processor that is furthest behind, so that threads move in the order of time.
         while let Some((processor, &(begin, thread, is_whole))) = (0..)
             .zip(&running)
             .filter(|(_, (begin, ..))| *begin < self.end())
@@ -308,7 +309,7 @@ impl<'a> Generator<'a> {
             truth.counts.resize(counts.len(), 0);
             for (source, counts) in counts.iter().enumerate() {
                 truth.counts[source] += counts[index];
-                // Of a slice that the trace does not have whole nobody knows what happened in it.
+                // What happened in a slice that the trace does not have whole cannot be known from it.
                 let count = if slice.is_whole { counts[index] } else { self.rng.u64(..1_000_000) };
                 values[source] = (values[source] + count) % (1 << VALUE_BITS);
             }

@@ -20,7 +20,7 @@ const LONGEST_US: u64 = 24 * 3600 * 1_000_000;
 pub struct ModelledTracing<T: Transport + 'static> {
     /// Counts all that is counted or sampled, and time.
     session: Session<'static, T>,
-    /// What is traced now.
+    /// The session that runs.
     running: Option<TraceRequest>,
 }
 
@@ -84,7 +84,7 @@ fn sources_of(request: &TraceRequest) -> Vec<u32> {
 }
 
 impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
-    /// Those of the HAL that this machine's processor counts: Windows lists its HAL's.
+    /// Lists the HAL's sources that this machine's processor counts: Windows lists its HAL's.
     fn sources(&mut self) -> Result<Vec<ProfileSource>> {
         let sources = self.session.connection().sources(false)?;
         let is_listed = |source: &&Source| {

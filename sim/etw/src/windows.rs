@@ -23,7 +23,7 @@ pub const INTEL: &[Listed] = &[
     (29, "LLCMisses"),
     (34, "UnhaltedCoreCyclesFixed"),
 ];
-/// The same on AMD's Zen 2 (amd-zen2-B, in part).
+/// What Windows lists on AMD's Zen 2 (amd-zen2-B, in part).
 pub const AMD: &[Listed] = &[
     (0, "Timer"),
     (2, "TotalIssues"),
@@ -32,7 +32,7 @@ pub const AMD: &[Listed] = &[
     (9, "IcacheMisses"),
     (11, "BranchMispredictions"),
 ];
-/// The same where a hypervisor hides the counters.
+/// What Windows lists where a hypervisor hides the counters.
 pub const VIRTUALISED: &[Listed] = &[(0, "Timer")];
 
 /// A list as a backend returns it.

@@ -224,7 +224,7 @@ fn invalid(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Of a session on Windows 10 2004 that writes a file, one buffer after the other.
+/// The header of a session on Windows 10 2004 that writes a file, one buffer after the other.
 fn trace_header(session: Session) -> TraceHeader {
     TraceHeader {
         buffer_size: session.buffer_size,

@@ -8,7 +8,7 @@ use super::threads::{InstanceNumber, Threads};
 pub struct Uncounted {
     /// The first and the last of each processor, and those without values.
     pub unknown: u64,
-    /// Those whose end was lost.
+    /// The slices whose end was lost.
     pub lost: u64,
 }
 
@@ -39,9 +39,9 @@ struct Running {
 /// Cuts the time of each processor into the slices of threads.
 #[derive(Default)]
 pub struct Slices {
-    /// By processor.
+    /// The slice that runs on each processor.
     running: Vec<Option<Running>>,
-    /// By the number of the instance.
+    /// The slices without counts of each thread instance, by its number.
     uncounted: Vec<Uncounted>,
 }
 
@@ -50,7 +50,7 @@ const WIDTH: u32 = 48;
 
 impl Slices {
     /// A context switch on `processor`, with the values attached to it. Returns the slice that it
-    /// ends, unless a switch before it was lost: then it is nobody's.
+    /// ends, unless a switch before it was lost: then its time is unattributed.
     pub fn switch(
         &mut self,
         threads: &mut Threads,
@@ -100,7 +100,7 @@ impl Slices {
         }
     }
 
-    /// Events of a processor are missing, perhaps switches: the slice that runs is nobody's.
+    /// Events of a processor are missing, perhaps switches: the time of the slice that runs is unattributed.
     pub fn lose(&mut self, processor: u16) {
         if let Some(running) = self.slot(processor).take() {
             self.uncounted(running.instance).lost += 1;
@@ -119,7 +119,7 @@ impl Slices {
         self.uncounted.get(number).copied().unwrap_or_default()
     }
 
-    /// Slices that belong to nobody because the switch at their end was lost.
+    /// The number of slices whose time is unattributed because the switch at their end was lost.
     pub fn lost(&self) -> u64 {
         self.uncounted.iter().map(|instance| instance.lost).sum()
     }

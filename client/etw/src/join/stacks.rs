@@ -1,9 +1,9 @@
 //! Stacks joined to the events that they are of.
 //!
 //! A stack names its event by time and thread. The kernel's half is written soon after the event, the
-//! user half when the thread returns to user mode, which may be much later or never; one user half
-//! is that of all events of the same stay in the kernel. A user half can be lost: an event in user
-//! mode shows that the stay ended without it. Instead of frames there may be a key, which is defined
+//! user half when the thread returns to user mode, which may be much later or never; one user
+//! stack serves every sample of that system call. A user half can be lost: an event in user mode shows
+//! that the call ended without it. Instead of frames there may be a key, which is defined
 //! later, up to the end of the session.
 
 use crate::payload::stack::{Frames, Half, Stack, StackKey};
@@ -49,7 +49,7 @@ impl Default for StackTable {
 }
 
 impl StackTable {
-    /// Of all frames, in a few instructions each: most of what a trace has is stacks. The seed keeps
+    /// Hashes all frames, in a few instructions each: most of what a trace has is stacks. The seed keeps
     /// a file from being made for it.
     fn hash(&self, frames: &[u64]) -> u64 {
         let step = |hash: u64, frame: &u64| (hash ^ frame).wrapping_mul(MULTIPLIER).rotate_left(29);
@@ -112,7 +112,7 @@ pub struct Joined<T> {
     pub is_shared: bool,
 }
 
-/// What was not joined.
+/// The stacks and events that were not joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
     /// Stacks of events that are not waiting for one: of other events, mostly.
@@ -285,7 +285,7 @@ impl<T> Joiner<T> {
         &self.table
     }
 
-    /// What was not joined.
+    /// The stacks and events that were not joined.
     pub fn unmatched(&self) -> Unmatched {
         Unmatched { undefined: self.open_keys.len() as u64, ..self.unmatched }
     }

@@ -27,7 +27,7 @@ pub struct InstanceNumber(pub usize);
 #[derive(Debug, Default)]
 pub struct Threads {
     instances: Vec<Instance>,
-    /// By thread id: the instance that lives, and how many there were.
+    /// The instance that lives of each thread id, and how many there were.
     by_thread: HashMap<u32, (Option<InstanceNumber>, u32)>,
 }
 

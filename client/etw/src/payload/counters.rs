@@ -31,7 +31,7 @@ layout! {
     /// ended (74).
     pub struct Interval {
         source: u32,
-        /// Of the timer in units of 100 ns, else in events.
+        /// In units of 100 ns for the timer, else in events.
         interval: u32,
         old_interval: u32,
         /// Empty before version 3.

@@ -31,7 +31,7 @@ layout! {
         buffers_written: u32,
         /// Always 1.
         start_buffers: u32,
-        /// Of the system, in bytes.
+        /// The length of the system's pointers, in bytes.
         pointer_size: u32,
         events_lost: u32,
         cpu_mhz: u32,

@@ -63,7 +63,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The same with the bits `changed` of the select replaced by `fields`.
+    /// This encoding with the bits `changed` of the select replaced by `fields`.
     pub(super) fn with(self, changed: u64, fields: u64) -> Result<Self, NotEncoded> {
         match self {
             Self::Select { select, counters } => {

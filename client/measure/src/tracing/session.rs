@@ -46,7 +46,7 @@ pub struct TraceRequest {
     pub clock: ClockType,
 }
 
-/// What became of a session so far.
+/// The status of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceState {
     /// The bytes written to the file.
@@ -81,7 +81,7 @@ pub trait Tracing {
     /// [`crate::error::Error::NoFreeCounters`]: fewer sources may be counted in another session.
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>>;
 
-    /// What became of the session so far.
+    /// The status of the session.
     fn state(&mut self) -> Result<TraceState>;
 
     /// Ends the session; the file is complete then.

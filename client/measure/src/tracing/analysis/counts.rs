@@ -45,7 +45,7 @@ pub struct TraceCounts {
     pub sources: Vec<String>,
     /// How many processors the system has.
     pub processor_count: u32,
-    /// Those whose slices are counted.
+    /// The processors whose slices are counted.
     pub processors: Vec<u32>,
     /// From the trace's beginning to its last event.
     pub elapsed_ns: u64,
@@ -58,7 +58,7 @@ pub struct TraceCounts {
     /// What each did on each processor in each interval, in this order: interval, thread, processor.
     #[serde(skip)]
     pub cells: Vec<Cell>,
-    /// The time of the processors that belongs to nobody.
+    /// The time of the processors that is unattributed.
     pub unknown: Unknown,
     /// Events that the session lost, whatever they were.
     pub lost_events: u64,
@@ -71,7 +71,7 @@ pub struct TraceCounts {
 /// A thread, and whether its counts are all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedThread {
-    /// Who it is.
+    /// The thread.
     pub thread: Thread,
     /// Whether all its slices have counts: none was cut by the trace's ends or by a lost switch, or
     /// had no values.
@@ -104,7 +104,7 @@ pub struct Sums {
     pub counts: Vec<u128>,
 }
 
-/// Time of processors that belongs to nobody.
+/// Time of processors that is attributed to no thread.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub struct Unknown {
@@ -112,9 +112,9 @@ pub struct Unknown {
     pub before_first_ns: u64,
     /// After the last one.
     pub after_last_ns: u64,
-    /// Of slices whose end was lost.
+    /// The time of slices whose end was lost.
     pub lost_ns: u64,
-    /// How many there are.
+    /// The number of lost switches.
     pub lost_switches: u64,
     /// Slices that belong to a thread, but whose counts are not known, because a switch at one of
     /// their ends has no values or somebody else changed a counter.
@@ -122,7 +122,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
-    /// All of it.
+    /// The sum of the three times.
     pub const fn total_ns(&self) -> u64 {
         self.before_first_ns.saturating_add(self.after_last_ns).saturating_add(self.lost_ns)
     }
@@ -262,7 +262,7 @@ impl<'a> Counter<'a> {
         let InstanceNumber(thread) = self.lives.threads.current(switch.new_thread);
         self.cells.entry((interval, thread, event.processor)).or_default();
         let Some(slice) = slice else {
-            // It ends a slice that nobody saw begin.
+            // It ends a slice that began before the trace, or whose beginning was lost.
             let InstanceNumber(thread) = self.lives.threads.current(switch.old_thread);
             self.cells.entry((interval, thread, event.processor)).or_default().switches += 1;
             return;

@@ -42,7 +42,7 @@ pub struct Waits {
     running: HashMap<u16, u32>,
     /// The context switches so far.
     pub switches: u64,
-    /// Those that were lost, as far as the others show it.
+    /// Lost switches, inferred from gaps.
     pub lost_switches: u64,
 }
 
@@ -59,7 +59,7 @@ impl Waits {
         }
     }
 
-    /// Switches of a processor are missing: nobody knows since when its thread is off.
+    /// Forgets since when the thread of a processor is off: switches of it are missing.
     fn lose(&mut self, threads: &mut Threads, processor: u16) {
         if let Some(running) = self.running.remove(&processor) {
             self.lost_switches += 1;
@@ -96,7 +96,7 @@ impl Waits {
         Some(Wait { thread, since, reason })
     }
 
-    /// Those that have not ended. A thread that has ended does not wait.
+    /// The waits that have not ended. A thread that has ended does not wait.
     pub fn unfinished(&self, threads: &Threads) -> impl Iterator<Item = Wait> {
         let off = self.off.iter().filter(|&(&thread, &(_, reason))| {
             reason != Reason::State(TERMINATED) && threads.instances()[thread].ended.is_none()

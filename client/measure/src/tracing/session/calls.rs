@@ -29,7 +29,7 @@ pub enum Class {
 pub enum Control {
     /// Returns the session's state in the properties.
     Query = 0,
-    /// The same, and ends the session.
+    /// Returns the session's state, and ends it.
     Stop = 1,
 }
 

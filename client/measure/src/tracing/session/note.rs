@@ -18,7 +18,7 @@ pub(super) struct Note {
     /// The process that owns the session.
     pub(super) process: u32,
     pub(super) file: PathBuf,
-    /// As they were.
+    /// The intervals before the session.
     pub(super) intervals: Vec<ProfileInterval>,
 }
 

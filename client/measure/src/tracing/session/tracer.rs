@@ -4,8 +4,8 @@
 //! mutex and leaves a note of what is to be undone; whoever takes the mutex and finds a note undoes it
 //! first. The session ends with [`Tracer::stop`], when the tracer is dropped, or by [`end_running`].
 //!
-//! No document describes the order of all calls; this one others have working for counts and for
-//! samples: start the session, stacks (class 3), counted sources (9), the events that carry counts
+//! The order of the calls is undocumented; this one is known to work in other tools, for counts and
+//! for samples: start the session, stacks (class 3), counted sources (9), the events that carry counts
 //! (8), intervals (5), sampled sources (6), and the mask (4) last, with which everything begins.
 
 use super::calls::{Calls, Class, Control, Lock};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::IntoBytes;
 
-/// The errors of Windows that are told apart.
+/// The errors of Windows that are distinguished.
 const ACCESS_DENIED: u32 = 5;
 const BAD_LENGTH: u32 = 24;
 const NOT_SUPPORTED: u32 = 50;
@@ -62,7 +62,7 @@ struct Running {
     note: Note,
     file: TraceFile,
     limit_bytes: u64,
-    /// What was last known of it.
+    /// Its last known status.
     state: TraceState,
 }
 
@@ -220,7 +220,7 @@ impl<C: Calls> Sessions<C> {
         started
     }
 
-    /// Starts a session while nobody else can.
+    /// Starts a session while this process holds the mutex.
     fn begin(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<Vec<SampledSource>> {
         if let Some(note) = Note::read(&folder) {
             self.undo(&note);
@@ -294,7 +294,7 @@ impl<C: Calls> Sessions<C> {
             .ok_or_else(|| Error::writing(file, io::ErrorKind::InvalidFilename.into()))?;
         let mut started = self.calls.start_trace(&mut properties.clone());
         if started == Err(ALREADY_EXISTS) {
-            // Of an owner that died without a note: nobody else has the mutex.
+            // Its owner died without a note, for this process has the mutex.
             let mut left = Properties::named();
             let known = self.calls.control_trace(Control::Query, &mut left);
             if known.is_ok() && left.is_ours() {
