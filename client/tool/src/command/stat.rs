@@ -9,6 +9,7 @@
 mod bench;
 mod by_process;
 mod by_switches;
+mod csv;
 mod evaluate;
 mod interval_writer;
 mod openmetrics;

@@ -1,9 +1,8 @@
 //! Prints intervals as they end and the result at the end, in the requested form.
 
-use super::result::{Interval, Jitter, StatLine, StatResult};
-use super::text;
+use super::result::{Interval, Jitter, StatResult};
+use super::{csv, text};
 use crate::cli::args;
-use crate::output::csv::Csv;
 use crate::output::error::Result;
 use crate::output::style::plain;
 use crate::output::table::Width;
@@ -74,7 +73,10 @@ impl<'a> IntervalWriter<'a> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.output.form() {
             Form::Text => Ok(text::interval(interval, first, self.metrics(), self.width())),
-            Form::Csv => self.csv(&interval.lines(self.metrics()), first),
+            Form::Csv => {
+                let modelled = self.output.is_modelled();
+                Self::csv(first, csv::interval(interval, self.metrics(), modelled))
+            }
             Form::Json | Form::JsonLines => self.output.document("stat-interval", interval),
         }
     }
@@ -89,9 +91,10 @@ impl<'a> IntervalWriter<'a> {
         self.options.file().map_or(self.output.width(), |_| Width::UNLIMITED)
     }
 
-    fn csv(&self, lines: &[StatLine], head: bool) -> Result<String> {
-        let (csv, modelled) = (Csv::new::<StatLine>(&[]), self.output.is_modelled());
-        if head { csv.table(lines, modelled) } else { csv.lines(lines, modelled) }
+    /// Comma-separated values, after the names of the columns if they are the first.
+    fn csv(first: bool, lines: Result<String>) -> Result<String> {
+        let head = if first { csv::head()? } else { String::new() };
+        Ok(head + &lines?)
     }
 
     /// Prints the result: everything that has not been printed yet.
@@ -112,7 +115,10 @@ impl<'a> IntervalWriter<'a> {
         }
         text += &match self.output.form() {
             Form::Text => text::result(&result, self.begun, self.width()),
-            Form::Csv => self.csv(&result.rows.lines(self.metrics()), !self.begun)?,
+            Form::Csv => {
+                let modelled = self.output.is_modelled();
+                Self::csv(!self.begun, csv::rows(&result.rows, self.metrics(), modelled))?
+            }
             Form::Json | Form::JsonLines => self.output.document("stat", result)?,
         };
         match self.options.file() {
