@@ -306,9 +306,10 @@ fn record(
         let (session, _) = configured(&mut ctx.connection, event_set, indexes, true)?;
         recorder.sample(session, indexes, runner, &progress)?;
     }
-    let recorded = recorder.finish()?;
+    let finished = recorder.finish()?;
     progress.finish_and_clear();
-    Ok(Made { passes: passes.len(), periods, metadata, sealed, calibration, recorded })
+    let passes = passes.len();
+    Ok(Made { passes, periods, metadata, sealed, calibration, recorded: finished })
 }
 
 /// What there is to say of a recording, and the error that ended it early.

@@ -71,7 +71,7 @@ impl PassOf<'_> {
         let events = EventCounts::new(event_set, self.events, self.pass, counted.counts());
         let span =
             Span { run: self.run, pass: self.pass, start_ns: before.time_ns, end_ns: now.time_ns };
-        evaluation.interval(&span, Counts { events, ..Counts::default() })
+        evaluation.interval(&span, &Counts { events, ..Counts::default() })
     }
 }
 

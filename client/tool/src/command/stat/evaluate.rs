@@ -27,8 +27,8 @@ pub(super) struct Span {
 }
 
 impl Evaluation<'_> {
-    pub(super) fn interval(&self, span: &Span, counts: Counts) -> Interval {
-        let counts = slice::from_ref(&counts);
+    pub(super) fn interval(&self, span: &Span, counts: &Counts) -> Interval {
+        let counts = slice::from_ref(counts);
         Interval {
             run: span.run,
             pass: span.pass,

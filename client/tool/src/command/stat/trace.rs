@@ -263,7 +263,7 @@ impl<'a> Traces<'a> {
             let span = Span { run: None, pass: pass.number, start_ns, end_ns };
             let events = self.by_processor(pass, cells);
             let mut interval =
-                self.evaluation.interval(&span, Counts { events, ..Counts::default() });
+                self.evaluation.interval(&span, &Counts { events, ..Counts::default() });
             interval.last = last == Some(number);
             self.divide(pass, cells, &mut interval.rows);
             interval
