@@ -54,7 +54,7 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
         shell.create_dir(&folder)?;
         let ran = cmd!(
             shell,
-            "cargo mutants --profile mutants --output {folder} --package {package} {tests...} {files...} {arguments...}"
+            "cargo mutants --profile suite --output {folder} --package {package} {tests...} {files...} {arguments...}"
         );
         match Command::from(ran).status()?.code() {
             Some(0) => {}

@@ -117,6 +117,7 @@ rustflags = [
 {remap}]
 
 [profile.release]
+debug = "line-tables-only"
 lto = "fat"
 codegen-units = 1
 
