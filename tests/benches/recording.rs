@@ -1,5 +1,4 @@
 //! A million samples to a file and back: how fast, compared with what the rings can deliver?
-#![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use halprof_profile::file::{Background, Block, Metadata, Sink, Statistics, Writer};

@@ -1,5 +1,4 @@
 //! Samples into a ring and out of it, on one core.
-#![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hal_profile::run::ring::{Ring, Word, words_for};

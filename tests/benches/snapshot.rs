@@ -1,5 +1,4 @@
 //! One snapshot of four sources, at 1 to 2048 processors.
-#![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use halprof_tests::machines::{counting, machine, specs};

@@ -1,7 +1,6 @@
 //! The whole process of the tool: `halprof list`, as a user types it.
 //!
 //! It has to be built with the benchmarks: `cargo build --profile dist -p halprof`.
-#![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
 //! A whole measurement: machine, session, 100 million instructions on each of 16 processors.
-#![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use halprof_tests::machines::{count, machine, specs, workload};

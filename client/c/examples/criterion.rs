@@ -105,7 +105,9 @@ impl ValueFormatter for Event {
         let (amount, unit) = match *throughput {
             Throughput::Bytes(bytes) | Throughput::BytesDecimal(bytes) => (bytes, byte),
             Throughput::Bits(bits) => (bits, bit),
-            Throughput::Elements(elements) => (elements, element),
+            Throughput::Elements(elements) | Throughput::ElementsAndBytes { elements, .. } => {
+                (elements, element)
+            }
         };
         for value in values {
             *value /= self.to_f64(&amount.max(1));

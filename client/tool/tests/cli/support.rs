@@ -125,7 +125,10 @@ fn close(schema: &mut Value) {
 /// Where a value violates a schema.
 pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let validator = jsonschema::draft202012::new(schema).expect("a valid schema");
-    validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path)).collect()
+    validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }
 
 /// Says that a test is skipped because an independent tool is missing; a failure with
