@@ -122,7 +122,7 @@ impl TraceSamples {
             builder.event(event);
         }
         let mut samples = builder.finish(&trace);
-        samples.recording.file = path.to_owned();
+        path.clone_into(&mut samples.recording.file);
         samples.recording.counts = counter.and_then(|counter| counter.finish(&trace).ok());
         Ok(samples)
     }

@@ -89,7 +89,7 @@ struct LineWriter<'a> {
 }
 
 enum LineForm<'a> {
-    Csv(Lines<'a>),
+    Csv(Box<Lines<'a>>),
     Json,
     Text(Layout),
 }
@@ -99,7 +99,7 @@ impl<'a> LineWriter<'a> {
         let mut block = Vec::new();
         let form = if output.is_csv() {
             output.print_data(&csv.head()?)?;
-            LineForm::Csv(csv.writer(false))
+            LineForm::Csv(Box::new(csv.writer(false)))
         } else if output.is_json() {
             LineForm::Json
         } else {
