@@ -180,15 +180,10 @@ struct Written {
     unit: String,
     #[serde(default)]
     note: String,
-    formula: Option<Spanned<String>>,
-    above: Option<Terms>,
-    below: Option<Terms>,
-    scale: Option<Spanned<f64>>,
+    formula: Spanned<String>,
     #[serde(default)]
     on_request: bool,
 }
-
-type Terms = Spanned<Vec<Spanned<String>>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -241,7 +236,7 @@ impl Metrics {
         self.add(&text).map_err(|wrong| Error::BadFile {
             path: path.to_owned(),
             why: wrong.in_words(&text),
-            hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, and a `formula`, or what is `above` and what is `below`, as docs/cli.md shows."
+            hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, and a `formula`, as docs/cli.md shows."
                 .to_owned(),
         })
     }
@@ -289,27 +284,13 @@ impl Metrics {
         if !is_plain(written.name.get_ref()) {
             return Err(wrong(&written.name, "a name that cannot be printed"));
         }
-        let (text, formula) = match (&written.formula, &written.above, &written.below) {
-            (None, Some(above), Some(below)) => {
-                let text = self.ratio(written.scale.as_ref(), above, below)?;
-                let formula = self.formula(&Spanned::new(above.span(), text.clone()))?;
-                (text, formula)
-            }
-            (Some(text), None, None) if written.scale.is_none() => {
-                (text.get_ref().clone(), self.formula(text)?)
-            }
-            _ => {
-                let why = "a metric has either a `formula`, or `above` and `below` with a `scale` if need be";
-                return Err(wrong(&written.id, why));
-            }
-        };
         let metric = Metric {
             id: id_of(&written.id, "an id")?,
             name: written.name.get_ref().clone(),
             unit: written.unit.clone(),
             note: written.note.clone(),
-            text,
-            formula,
+            text: written.formula.get_ref().clone(),
+            formula: self.formula(&written.formula)?,
             on_request: written.on_request,
         };
         for smt in [false, true] {
@@ -318,30 +299,6 @@ impl Metrics {
             }
         }
         Ok(metric)
-    }
-
-    /// The formula of a ratio that is written as its two sums.
-    fn ratio(&self, scale: Option<&Spanned<f64>>, above: &Terms, below: &Terms) -> Result2<String> {
-        let ratio = format!("{} / {}", self.sum(above)?, self.sum(below)?);
-        match scale {
-            Some(scale) if !(scale.get_ref().is_finite() && *scale.get_ref() > 0.0) => {
-                Err(wrong(scale, "a scale that is not a positive number"))
-            }
-            Some(scale) => Ok(format!("{} * {ratio}", scale.get_ref())),
-            None => Ok(ratio),
-        }
-    }
-
-    fn sum(&self, terms: &Terms) -> Result2<String> {
-        for term in terms.get_ref() {
-            self.check_term(term)?;
-        }
-        let names: Vec<&str> = terms.get_ref().iter().map(|term| term.get_ref().as_str()).collect();
-        match names.as_slice() {
-            [] => Err(wrong(terms, "a ratio without a part")),
-            [only] => Ok((*only).to_owned()),
-            several => Ok(format!("({})", several.join(" + "))),
-        }
     }
 
     fn topdown_metric(&self, written: &WrittenTopDown) -> Result2<TopDownMetric> {

@@ -70,9 +70,7 @@ Metric files (--metric-file FILE) are TOML:
   id = \"stall-share\"
   name = \"cycles stalled\"
   unit = \"%\"
-  above = [\"r01A2\"]              sources or quantities, each with :u or :k
-  below = [\"cycles\"]
-  scale = 100
+  formula = \"100 * r01A2 / cycles\"   sources or quantities, each with :u or :k
 
 ",
     workload!()
