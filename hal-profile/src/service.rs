@@ -215,9 +215,9 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Handles one DeviceIoControl, whose code is decoded. The first `input` bytes of `buffer` are the request; the reply
-    /// replaces them and may take `output` bytes. `granted` lists the rights with which the handle
-    /// was opened.
+    /// Handles one DeviceIoControl, whose code is decoded. The first `input` bytes of `buffer` are the
+    /// request; the reply replaces them and may take `output` bytes. `granted` lists the rights with
+    /// which the handle was opened.
     pub fn handle(
         &mut self,
         client: Client,
