@@ -28,9 +28,11 @@ const EXCEPTION_UNWIND: u32 = 0x66;
 /// RDMSR and WRMSR: 0F 32 and 0F 30.
 const LENGTH: u64 = 2;
 
-/// Defines a function that executes an instruction for R9D registers from ECX on, at least one. R8D
-/// is then 0, or 1 if the processor refused the one before ECX. In assembly alone, so that no
-/// indirect call may go there.
+/// Defines a function that executes an instruction for several registers in a row.
+///
+/// In: ECX is the first register, R9D how many (at least one), EDX:EAX the value to write. Out: R8D is
+/// 1 if the processor refused one, which is then ECX - 1; else 0. It is assembly as a whole, so that
+/// control-flow guard does not list it as a target of indirect calls.
 macro_rules! refusable {
     ($instruction:literal) => {
         global_asm!(
