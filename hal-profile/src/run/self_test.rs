@@ -75,12 +75,19 @@ impl<M: Machine> Local<'_, M> {
         let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
             return;
         };
-        let samples = self.program.settings.samples;
-        if cpu_program.counters == 0 || (samples && !self.interrupt_is_clear()) {
+        if cpu_program.counters == 0 {
+            return;
+        }
+        let self_test = &cpu_program.self_test;
+        if self.program.settings.samples && !self.interrupt_is_clear() {
+            // On P6 a counter that somebody has left on is stopped by the set-up alone, which is not
+            // reached, and all are given back at 0.
+            let capabilities = &self.state.capabilities;
+            pmu::disable_monitoring(self.machine, capabilities, self_test);
+            pmu::clear(self.machine, capabilities, self_test);
             return;
         }
         let state = &mut *self.state;
-        let self_test = &cpu_program.self_test;
         state.tested = unproved(self_test, state.proved);
         // Interrupts are masked here, so none comes before the phase says whose it is.
         pmu::begin_test(self.machine, &state.capabilities, self_test, state.tested);
