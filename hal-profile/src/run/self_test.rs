@@ -178,10 +178,10 @@ impl<M: Machine> Local<'_, M> {
         for counter in self_test.get() {
             let value = pmu::read(self.machine, counter);
             // A missing counter reads as 0, but a working one may also have been stopped at 0: by
-            // the freeze that came with an interrupt still to come. Its own interrupt may have stopped
-            // it there too; what has interrupted counts from 0 in the next try.
-            let absent =
-                value == 0 && pmu::status(self.machine, capabilities) & counter.config.bit() == 0;
+            // its interrupt, or by the freeze that came with an interrupt still to come.
+            let absent = value == 0
+                && state.test_interrupts == 0
+                && pmu::status(self.machine, capabilities) & counter.config.bit() == 0;
             let began = if counter.config.bit() & state.tested != 0 { counter.preset } else { 0 };
             alive &= value != began && !absent;
         }
