@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// How README calls the tool, and how it is called from a clone.
-const CALLS: [&str; 2] = ["cargo run -q --release -p halprof -- ", "halprof "];
+const CALLS: [&str; 2] = ["cargo run -q --profile quick -p halprof -- ", "halprof "];
 
 fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
