@@ -27,7 +27,7 @@ impl Machine {
     /// The model of this name or CPUID dump; without a name the installed driver, or on systems
     /// other than Windows the model [`DEFAULT_MODEL`](crate::DEFAULT_MODEL).
     ///
-    /// [`Error::NoModels`]: a model, and the feature `models` is off.
+    /// [`NoModels`](crate::Error::NoModels): a model, and the feature `models` is off.
     pub fn open(name: Option<&str>) -> Result<Self> {
         name.map_or_else(Self::default_machine, Self::model)
     }

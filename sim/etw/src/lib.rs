@@ -1,6 +1,6 @@
 //! What stands for Windows' own tracing where there is no Windows.
 //!
-//! - [`write`] writes a trace of given events, with buffers and events lost as on a busy disk;
+//! - [`mod@write`] writes a trace of given events, with buffers and events lost as on a busy disk;
 //! - [`generator`] writes the trace of a run whose truth is known;
 //! - [`ModelledTracing`] is a backend that measures a modelled machine by such a trace;
 //! - [`scripted`] is a backend that writes the same few events whatever runs;
