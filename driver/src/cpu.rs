@@ -17,7 +17,8 @@ const ROUND: u32 = 3;
 
 /// The processor that runs this code.
 ///
-/// Valid only on the current processor with interrupts masked: `PerCpu::enter` gives access only there.
+/// Valid only on the current processor with interrupts masked: `PerCpu::enter` gives access only
+/// there.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     apic: Option<ApicPage>,

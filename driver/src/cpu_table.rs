@@ -91,7 +91,8 @@ impl CpuTable {
         self.reservation = unreleased;
     }
 
-    /// Gives everything back, and returns what Windows does not let go of; no session is running, and none will.
+    /// Gives everything back, and returns what Windows does not let go of. No session is running, and
+    /// none will.
     /// PASSIVE_LEVEL.
     pub(crate) fn release(&mut self) -> Option<Reservation> {
         self.release_counters();

@@ -127,7 +127,7 @@ impl CrossCall {
     /// `None` if there is no memory. At most DISPATCH_LEVEL.
     pub(crate) fn new() -> Option<Self> {
         let round = Pool::one(|| Round {
-            pending: Pending::new(),
+            pending: Pending::default(),
             done: UnsafeCell::new(KEVENT::default()),
         })?;
         for one in &*round {

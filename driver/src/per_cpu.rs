@@ -92,7 +92,7 @@ impl PerCpu {
         Pool::one(|| Self {
             index: index as u32,
             number,
-            running: Running::new(),
+            running: Running::default(),
             state,
             cpu: UnsafeCell::new(Cpu::new(apic)),
             ring: UnsafeCell::new(None),

@@ -1,4 +1,5 @@
-//! A ring of samples in memory of the host: one producer in the interrupt handler, one consumer, no lock.
+//! A ring of samples in memory of the host: one producer in the interrupt handler, one consumer, no
+//! lock.
 //!
 //! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
 //! consumer's count, then the slots, then the branches of each slot. Both counts only grow; the

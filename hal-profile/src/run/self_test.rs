@@ -80,8 +80,8 @@ impl<M: Machine> Local<'_, M> {
         }
         let self_test = &cpu_program.self_test;
         if self.program.settings.samples && !self.interrupt_is_clear() {
-            // On P6 a counter that somebody has left on is stopped by the set-up alone, which is not
-            // reached, and all are given back at 0.
+            // On P6 only the set-up, which is not reached, stops a counter that somebody has left on;
+            // `release` would set it to 0 while it counts.
             let capabilities = &self.state.capabilities;
             pmu::disable_monitoring(self.machine, capabilities, self_test);
             pmu::clear(self.machine, capabilities, self_test);

@@ -10,16 +10,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The processors that have not finished their part of a call, and the thread that waits for them.
 ///
 /// Whoever is last has seen what all others wrote.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pending(AtomicU32);
 
 impl Pending {
-    /// Nobody is waited for.
-    #[expect(clippy::new_without_default, reason = "one is made for each host, and by name")]
-    pub fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
     /// The thread begins a call. It counts as one, so that a processor that is done at once is not
     /// taken for the last before all have been called.
     pub fn begin(&self) {
@@ -40,20 +34,15 @@ impl Pending {
 
 /// Whether a processor runs the program. Only that processor changes it, with interrupts masked, so
 /// what it reads there is true until its code ends; elsewhere it is a hint.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Running(AtomicBool);
 
 impl Running {
-    /// Nothing runs.
-    #[expect(clippy::new_without_default, reason = "one is made for each processor, and by name")]
-    pub fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-
     /// Notes whether the program runs from here on. The processor itself, masked.
     #[inline]
     pub fn note(&self, runs: bool) {
-        // Relaxed: only this processor acts on it, and what ends a run is a call, which `Pending` ends.
+        // Relaxed: only this processor acts on it. The thread learns that a run has ended from the call
+        // that ends it, through `Pending`.
         self.0.store(runs, Ordering::Relaxed);
     }
 
@@ -63,8 +52,8 @@ impl Running {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Calls `work`, which uses what the thread changes only while nothing runs, if the program runs. On
-    /// the processor itself.
+    /// Calls `work` if the program runs. `work` may use what the thread changes only while nothing
+    /// runs. On the processor itself.
     #[inline]
     pub fn then<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         self.is_set().then(work)
@@ -108,7 +97,7 @@ mod loom_tests {
 
     /// A processor that is called to start and to stop, with a tick or an interrupt after each.
     fn processor(shared: &Shared, calls: &mpsc::Receiver<bool>) {
-        let running = Running::new();
+        let running = Running::default();
         for _ in 0..2 {
             running.note(calls.recv().unwrap());
             shared.one_done();
@@ -121,7 +110,7 @@ mod loom_tests {
     fn no_program_is_written_while_a_processor_reads_it() {
         loom::model(|| {
             let shared = Arc::new(Shared {
-                pending: Pending::new(),
+                pending: Pending::default(),
                 done: (Mutex::new(false), Condvar::new()),
                 program: UnsafeCell::new(0),
             });
