@@ -6,8 +6,8 @@
 
 use crate::cpu_table::CpuTable;
 use crate::lock::WaitLock;
-use crate::overflow::Reservation;
 use crate::pool::{Pool, Zeroed};
+use crate::reservation::Reservation;
 use crate::status::Failed;
 use crate::trace::{self, What};
 use core::ptr::null_mut;

@@ -246,7 +246,7 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 // PDB's own constant, that decides.
 const NONE = [
     ["Option<hal_profile::service::ActiveSession>", 2],
-    ["Option<halprof_driver::overflow::Reservation>", 2],
+    ["Option<halprof_driver::reservation::Reservation>", 2],
     ["Option<hal_profile::service::Timer>", 2],
 ];
 
