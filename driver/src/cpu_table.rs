@@ -5,11 +5,11 @@ use crate::apic::Mapping;
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
 use crate::dpc::CrossCall;
-use crate::events::EVENTS;
 use crate::per_cpu::{PerCpu, TABLE, Table, poll_due, slice_ended};
 use crate::pool::Pool;
 use crate::reservation::Reservation;
 use crate::status::Failed;
+use crate::system_events::SYSTEM_EVENTS;
 use crate::timer::Timers;
 use crate::trace::{self, What};
 use crate::wdf::Stay;
@@ -134,7 +134,7 @@ impl CpuTable {
     fn set_event_ring(&mut self, ring: Option<Pool<Word>>) {
         // SAFETY: nothing runs, as the core promises; the host is used under the device's lock, and is
         // borrowed exclusively.
-        unsafe { EVENTS.set_ring(ring) };
+        unsafe { SYSTEM_EVENTS.set_ring(ring) };
     }
 
     /// Keeps what Windows does not let go of, and the device with it. While the handler is
@@ -243,7 +243,7 @@ impl Processors for CpuTable {
 
     fn event_ring(&self) -> &[Word] {
         // SAFETY: the host is used under the device's lock, and the borrow ends before the host.
-        unsafe { EVENTS.ring() }
+        unsafe { SYSTEM_EVENTS.ring() }
     }
 
     fn attach_event_ring(&mut self, words: usize) -> bool {
@@ -254,7 +254,7 @@ impl Processors for CpuTable {
     }
 
     fn put_event(&mut self, event: &SystemEvent) {
-        EVENTS.put(event);
+        SYSTEM_EVENTS.put(event);
     }
 
     fn load(&mut self, program: &Program) {

@@ -2,8 +2,8 @@
 //! it.
 
 use crate::device::{HARDWARE, Hardware};
-use crate::events::{EVENTS, Events};
 use crate::per_cpu::{TABLE, Table};
+use crate::system_events::{SYSTEM_EVENTS, SystemEvents};
 use crate::trace::{TRACE, Trace};
 use core::sync::atomic::AtomicPtr;
 use shared_types::Sample;
@@ -24,7 +24,7 @@ pub(crate) struct Global {
     /// What the driver did lately.
     trace: &'static Trace,
     /// The ring of system events.
-    events: &'static Events,
+    events: &'static SystemEvents,
     /// None: so that the symbols have the type, in which the rings' words are shown.
     sample: Option<&'static Sample>,
 }
@@ -37,6 +37,6 @@ pub(crate) static HALPROF: Global = Global {
     table: &TABLE,
     hardware: &HARDWARE,
     trace: &TRACE,
-    events: &EVENTS,
+    events: &SYSTEM_EVENTS,
     sample: None,
 };

@@ -38,7 +38,7 @@
 //! - `per_cpu::PerCpu`: a processor's state and machine, only on that processor, masked or at
 //!   PROFILE_LEVEL; its ring through atomics.
 //! - `device::DEVICE`: under the device's lock, at PASSIVE_LEVEL; at its deletion without.
-//! - `events::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
+//! - `SYSTEM_EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
 //! - The program that processors run: written while no processor is running it, read by those that
 //!   are.
 #![no_std]
@@ -66,13 +66,13 @@ mod debugger;
 mod device;
 mod dpc;
 mod entry;
-mod events;
 mod fault;
 mod lock;
 mod per_cpu;
 mod pool;
 mod reservation;
 mod status;
+mod system_events;
 mod timer;
 mod trace;
 mod wdf;

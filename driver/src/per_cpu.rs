@@ -4,9 +4,9 @@
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
 use crate::dpc::{CurrentCpu, Dpc};
-use crate::events::EVENTS;
 use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
+use crate::system_events::SYSTEM_EVENTS;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -329,7 +329,7 @@ unsafe extern "C" fn tick(
             // Interrupts were enabled in between, so a pending one has been handled.
             let _ = per_cpu.happened(&mut current, table, |local| local.settle());
         }
-        notes.events(per_cpu.index()).for_each(|event| EVENTS.put(&event));
+        notes.events(per_cpu.index()).for_each(|event| SYSTEM_EVENTS.put(&event));
     }
 }
 

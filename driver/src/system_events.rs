@@ -11,11 +11,12 @@ use wdk_sys::ntddk::{KeAcquireSpinLockRaiseToDpc, KeReleaseSpinLock};
 
 /// The ring of events, while one is attached. There is one for the whole driver: ticks of all
 /// processors add to it.
-pub(crate) static EVENTS: Events = Events { lock: UnsafeCell::new(0), ring: UnsafeCell::new(None) };
+pub(crate) static SYSTEM_EVENTS: SystemEvents =
+    SystemEvents { lock: UnsafeCell::new(0), ring: UnsafeCell::new(None) };
 
 /// A ring, and the lock for adding events to it. `driver/windbg/halprof.js` relies on its layout.
 #[repr(C)]
-pub(crate) struct Events {
+pub(crate) struct SystemEvents {
     /// 0, as KeInitializeSpinLock would set it.
     lock: UnsafeCell<KSPIN_LOCK>,
     /// Changed only under the device's lock, while nothing runs.
@@ -23,9 +24,9 @@ pub(crate) struct Events {
 }
 
 // SAFETY: the ring is added to under its lock, and read and replaced under the device's.
-unsafe impl Sync for Events {}
+unsafe impl Sync for SystemEvents {}
 
-impl Events {
+impl SystemEvents {
     /// Adds an event, if a ring is attached. Called under the device's lock or by the tick of a processor
     /// that runs a program. At most DISPATCH_LEVEL.
     pub(crate) fn put(&self, event: &SystemEvent) {
