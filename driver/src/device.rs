@@ -4,7 +4,7 @@
 //! Everything here runs at PASSIVE_LEVEL under the device's lock, but for the last clean-up: the
 //! framework has then deleted the lock, and nothing else runs.
 
-use crate::cpu_table::CpuTable;
+use crate::host::Host;
 use crate::lock::WaitLock;
 use crate::pool::{Pool, Zeroed};
 use crate::reservation::Reservation;
@@ -60,7 +60,7 @@ pub(crate) struct Hardware {
 }
 
 impl service::Host for Hardware {
-    type Processors = CpuTable;
+    type Processors = Host;
     type Sessions = Pool<Session>;
     type Scratch = Zeroed<Scratch>;
     type Counts = Pool<Count>;
@@ -186,7 +186,7 @@ impl Drop for Hardware {
 impl Hardware {
     fn new() -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
-        let host = CpuTable::new()?;
+        let host = Host::new()?;
         let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
         let scratch = Zeroed::new().ok_or(none)?;
         let (frequency, count) = (host.timestamp_frequency(), host.count() as u64);

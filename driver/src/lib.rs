@@ -7,7 +7,7 @@
 //! | `entry` | DriverEntry, the creation of the device, and the framework's callbacks | yes |
 //! | `debugger` | the global from which a debugger starts; no code reads it | no |
 //! | `device` | the state of the device between PrepareHardware and ReleaseHardware | no |
-//! | `cpu_table` | all processors, as the core sees them | yes |
+//! | `host` | all processors, as the core sees them | yes |
 //! | `lock` | a value protected by the framework's wait lock | yes |
 //! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
 //! | `wdf` | whether the device may go, added processors, requests | yes |
@@ -61,12 +61,12 @@ extern crate wdk_panic;
 mod apic;
 mod clock;
 mod cpu;
-mod cpu_table;
 mod debugger;
 mod device;
 mod dpc;
 mod entry;
 mod fault;
+mod host;
 mod lock;
 mod per_cpu;
 mod pool;

@@ -25,7 +25,7 @@ use shared_types::{ErrorCode, SystemEvent};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
-pub(crate) struct CpuTable {
+pub(crate) struct Host {
     /// Dropped first, which flushes DPCs: ticks that were queued may still be about to run (WDK,
     /// "KeFlushQueuedDpcs").
     cross_call: CrossCall,
@@ -43,7 +43,7 @@ pub(crate) struct CpuTable {
     resolution: u32,
 }
 
-impl CpuTable {
+impl Host {
     /// A host for all currently active processors. PASSIVE_LEVEL.
     pub(crate) fn new() -> Result<Self, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
@@ -151,7 +151,7 @@ impl CpuTable {
     }
 }
 
-impl Drop for CpuTable {
+impl Drop for Host {
     /// PASSIVE_LEVEL; no session is running.
     fn drop(&mut self) {
         // Before the table goes: a callback may be about to read it.
@@ -168,7 +168,7 @@ impl Drop for CpuTable {
     }
 }
 
-impl Processors for CpuTable {
+impl Processors for Host {
     type Machine = Cpu;
 
     fn count(&self) -> usize {
