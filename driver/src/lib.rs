@@ -9,11 +9,11 @@
 //! | `device` | the state of the device between PrepareHardware and ReleaseHardware | no |
 //! | `host` | all processors, as the core sees them | yes |
 //! | `lock` | a value protected by the framework's wait lock | yes |
-//! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
+//! | `reservation` | the reservation of the counters, and the overflow interrupt | yes |
 //! | `wdf` | whether the device may go, added processors, requests | yes |
 //! | `trace` | recent events, for a debugger; refused requests in the debug output | yes |
 //! | `per_cpu` | the data of each processor; ticks | yes |
-//! | `events` | the ring of system events | yes |
+//! | `system_events` | the ring of system events | yes |
 //! | `dpc` | work on a chosen processor | yes |
 //! | `clock` | the frequency of the time-stamp counter, and the resolution of timers | yes |
 //! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
