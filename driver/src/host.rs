@@ -12,7 +12,7 @@ use crate::status::Failed;
 use crate::system_events::SYSTEM_EVENTS;
 use crate::timer::Timers;
 use crate::trace::{self, What};
-use crate::wdf::Stay;
+use crate::wdf::RemovalBlock;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use hal_profile::cpu::discover::apic_page;
@@ -33,7 +33,7 @@ pub(crate) struct Host {
     /// A session's, or what Windows has not let go of since.
     reservation: Option<Reservation>,
     /// Set as long as Windows does not let go of it.
-    stay: Option<Stay>,
+    removal_block: Option<RemovalBlock>,
     /// The handler of the overflow interrupt was left to the next host.
     handler_left: bool,
     table: Pool<Table>,
@@ -56,7 +56,7 @@ impl Host {
             // SAFETY: the callbacks use the table, which outlives the timers.
             timers: unsafe { Timers::new(Some(slice_ended), Some(poll_due)) }.ok_or(none)?,
             reservation: None,
-            stay: None,
+            removal_block: None,
             handler_left: false,
             table: Table::new(apic.page()).ok_or(none)?,
             apic,
@@ -87,7 +87,7 @@ impl Host {
 
     /// Takes over what Windows did not let go of while the device had another host. PASSIVE_LEVEL.
     pub(crate) fn take_over_reservation(&mut self, unreleased: Option<Reservation>) {
-        self.stay = unreleased.is_some().then(Stay::new);
+        self.removal_block = unreleased.is_some().then(RemovalBlock::new);
         self.reservation = unreleased;
     }
 
@@ -96,8 +96,8 @@ impl Host {
     /// PASSIVE_LEVEL.
     pub(crate) fn release(&mut self) -> Option<Reservation> {
         self.release_counters();
-        // The framework counts stays by device: the next host makes its own.
-        self.stay = None;
+        // The framework counts blocks by device: the next host makes its own.
+        self.removal_block = None;
         let unreleased = self.reservation.take();
         self.handler_left = unreleased.as_ref().is_some_and(Reservation::interrupts);
         unreleased
@@ -146,7 +146,7 @@ impl Host {
                 trace::add(What::HandlerStuck, 0, status.into(), 0);
             }
         }
-        self.stay.get_or_insert_with(Stay::new);
+        self.removal_block.get_or_insert_with(RemovalBlock::new);
         self.reservation = Some(reservation);
     }
 }
@@ -321,7 +321,7 @@ impl Processors for Host {
         }
         // Last, when no code of this image can be called any more.
         reservation.unpin();
-        self.stay = None;
+        self.removal_block = None;
     }
 
     fn timestamp_frequency(&self) -> u64 {

@@ -61,9 +61,9 @@ pub(crate) fn unpin() {
 
 /// The framework refuses to stop or remove the device as long as this exists.
 #[derive(Debug)]
-pub(crate) struct Stay(());
+pub(crate) struct RemovalBlock(());
 
-impl Stay {
+impl RemovalBlock {
     /// At most DISPATCH_LEVEL.
     pub(crate) fn new() -> Self {
         // Only a query is refused: a removal that has begun and a surprise removal go on.
@@ -72,7 +72,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for RemovalBlock {
     /// At most DISPATCH_LEVEL.
     fn drop(&mut self) {
         // The framework counts: each FALSE has its TRUE, and one too many would keep the device
@@ -82,7 +82,7 @@ impl Drop for Stay {
 }
 
 fn set_removable(removable: bool) {
-    // SAFETY: the device exists as long as its hardware, which alone has a `Stay`.
+    // SAFETY: the device exists as long as its hardware, which alone has a `RemovalBlock`.
     unsafe {
         call_unsafe_wdf_function_binding!(WdfDeviceSetStaticStopRemove, device(), removable.into());
     }
