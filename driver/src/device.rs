@@ -117,18 +117,18 @@ impl Device {
     /// Called on return to D0: re-arms the running session.
     pub(crate) fn wake(&self) {
         trace::add(What::Awake, 0, 0, 0);
-        self.with(|hardware| hardware.service.resume());
+        self.with_hardware(|hardware| hardware.service.resume());
     }
 
     /// Called on leaving D0 for the power state `target`: reads totals and stops counters.
     pub(crate) fn sleep(&self, target: u32) {
         trace::add(What::Asleep, 0, target.into(), 0);
-        self.with(|hardware| hardware.service.suspend());
+        self.with_hardware(|hardware| hardware.service.suspend());
     }
 
     /// A processor was added.
     pub(crate) fn processor_added(&self, index: usize) {
-        self.with(|hardware| {
+        self.with_hardware(|hardware| {
             // Without memory for its block nothing can be counted there, which ends what needs every
             // processor.
             let added = hardware.service.processors().add(index);
@@ -144,7 +144,7 @@ impl Device {
     /// Called when a handle has been closed, for whatever reason.
     pub(crate) fn handle_closed(&self, handle: u64) {
         trace::add(What::Closed, 0, handle, 0);
-        self.with(|hardware| hardware.service.handle_closed(handle));
+        self.with_hardware(|hardware| hardware.service.handle_closed(handle));
     }
 
     /// Handles a request: see [`Service::handle`].
@@ -159,11 +159,11 @@ impl Device {
         let serve = |hardware: &mut Hardware| {
             hardware.service.handle(client, &GRANTED, request, buffer, input, output)
         };
-        self.with(serve).unwrap_or(NOT_READY)
+        self.with_hardware(serve).unwrap_or(NOT_READY)
     }
 
     /// Runs `work` if the hardware is ready, then sets the timer as the service now requires.
-    fn with<R>(&self, work: impl FnOnce(&mut Hardware) -> R) -> Option<R> {
+    fn with_hardware<R>(&self, work: impl FnOnce(&mut Hardware) -> R) -> Option<R> {
         let mut state = self.state.hold();
         let hardware = state.hardware.as_mut()?.first_mut()?;
         let result = work(hardware);

@@ -140,7 +140,7 @@ impl Host {
     /// Keeps what Windows does not let go of, and the device with it. While the handler is
     /// registered, the driver stays in memory even if the device goes.
     fn keep(&mut self, mut reservation: Reservation) {
-        if let Some(status) = reservation.stuck() {
+        if let Some(status) = reservation.handler_refusal() {
             // Windows is asked again by each START.
             if reservation.pin() {
                 trace::add(What::HandlerStuck, 0, status.into(), 0);
@@ -274,7 +274,7 @@ impl Processors for Host {
             self.reservation = Some(Reservation::new(overflows)?);
             return Ok(());
         };
-        match (unreleased.kept(), unreleased.stuck()) {
+        match (unreleased.threads_refusal(), unreleased.handler_refusal()) {
             (Some(status), _) => Err(Unreserved { error: ErrorCode::ThreadsKept, status }),
             (None, Some(status)) if overflows == Overflows::Interrupt => {
                 Err(Unreserved { error: ErrorCode::HandlerStuck, status })
@@ -296,11 +296,11 @@ impl Processors for Host {
     }
 
     fn handler_stuck(&self) -> bool {
-        self.reservation.as_ref().and_then(Reservation::stuck).is_some()
+        self.reservation.as_ref().and_then(Reservation::handler_refusal).is_some()
     }
 
     fn threads_kept(&self) -> bool {
-        self.reservation.as_ref().and_then(Reservation::kept).is_some()
+        self.reservation.as_ref().and_then(Reservation::threads_refusal).is_some()
     }
 
     fn release_counters(&mut self) {

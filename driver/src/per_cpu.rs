@@ -167,7 +167,7 @@ impl PerCpu {
 
     /// Runs `work` for a timer tick or an overflow interrupt on this processor. At least
     /// DISPATCH_LEVEL.
-    fn happened<R>(
+    fn enter_unasked<R>(
         &self,
         current: &mut CurrentCpu,
         table: &Table,
@@ -320,14 +320,14 @@ unsafe extern "C" fn tick(
     if let Some(table) = unsafe { published() }
         && let Some(per_cpu) = table.per_cpu(current.index())
     {
-        let ticked =
-            per_cpu.happened(&mut current, table, |local| (local.tick(), local.take_deferred()));
+        let ticked = per_cpu
+            .enter_unasked(&mut current, table, |local| (local.tick(), local.take_deferred()));
         // Two visits: interrupts are masked in each, and a pending one must come in between. Without
         // that, its overflow would be counted as missed though its interrupt was on the way.
         let Some((waits, notes)) = ticked else { return };
         if waits {
             // Interrupts were enabled in between, so a pending one has been handled.
-            let _ = per_cpu.happened(&mut current, table, |local| local.settle());
+            let _ = per_cpu.enter_unasked(&mut current, table, |local| local.settle());
         }
         notes.events(per_cpu.index()).for_each(|event| SYSTEM_EVENTS.put(&event));
     }
@@ -363,7 +363,7 @@ pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
     if let Some(table) = table
         && let Some(per_cpu) = table.per_cpu(current.index())
     {
-        let _ = per_cpu.happened(&mut current, table, work);
+        let _ = per_cpu.enter_unasked(&mut current, table, work);
     } else {
         let page = table.and_then(|table| table.apic);
         // Delivery has masked it (SDM vol. 3, "Local Vector Table"), and another owner's overflows

@@ -81,11 +81,11 @@ pub(crate) struct Reservation {
     /// The driver's handler of the overflow interrupt is registered.
     interrupt: bool,
     /// The status of removing the handler.
-    removed: NTSTATUS,
+    handler_status: NTSTATUS,
     /// Windows adds up the counters for each thread.
     by_thread: bool,
     /// The status of ending that.
-    unregistered: NTSTATUS,
+    threads_status: NTSTATUS,
     /// The driver stays in memory.
     pinned: bool,
 }
@@ -108,9 +108,9 @@ impl Reservation {
         let mut reservation = Self {
             handle: allocate()?,
             interrupt: false,
-            removed: STATUS_SUCCESS,
+            handler_status: STATUS_SUCCESS,
             by_thread: false,
-            unregistered: STATUS_SUCCESS,
+            threads_status: STATUS_SUCCESS,
             pinned: false,
         };
         // After the reservation: until then the handler that is there may belong to an owner.
@@ -143,16 +143,16 @@ impl Reservation {
         if self.interrupt {
             // By registering none, as other drivers do (WindowsPerf, WindowsIntelPT). What was there
             // before cannot be read, so it cannot be put back.
-            self.removed = set_interrupt_handler(None);
-            check(self.removed)?;
+            self.handler_status = set_interrupt_handler(None);
+            check(self.handler_status)?;
             self.interrupt = false;
         }
         Ok(())
     }
 
     /// The status with which Windows refused to remove the handler, if it did.
-    pub(crate) fn stuck(&self) -> Option<u32> {
-        check(self.removed).err().map(Failed::code)
+    pub(crate) fn handler_refusal(&self) -> Option<u32> {
+        check(self.handler_status).err().map(Failed::code)
     }
 
     /// Has Windows read these general counters, as [`count_by_thread`]. On failure, the NTSTATUS.
@@ -167,7 +167,7 @@ impl Reservation {
     pub(crate) fn unregister_threads(&mut self) -> Result<(), Failed> {
         if self.by_thread {
             let ended = count_by_thread(&[]);
-            self.unregistered = ended.err().map_or(STATUS_SUCCESS, |failed| failed.0);
+            self.threads_status = ended.err().map_or(STATUS_SUCCESS, |failed| failed.0);
             ended?;
             self.by_thread = false;
         }
@@ -175,8 +175,8 @@ impl Reservation {
     }
 
     /// The status with which Windows refused to end this, if it did.
-    pub(crate) fn kept(&self) -> Option<u32> {
-        check(self.unregistered).err().map(Failed::code)
+    pub(crate) fn threads_refusal(&self) -> Option<u32> {
+        check(self.threads_status).err().map(Failed::code)
     }
 
     /// Keeps the driver in memory as long as Windows may call its handler. Returns whether it was
@@ -205,9 +205,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         // In this order: a counter that Windows still reads is not given to others to program.
         let freed = if self.interrupt {
-            self.removed
+            self.handler_status
         } else if self.unregister_threads().is_err() {
-            self.unregistered
+            self.threads_status
         } else {
             // SAFETY: PASSIVE_LEVEL; the handle is this reservation's, and freed once.
             unsafe { HalFreeHardwareCounters(self.handle) }
@@ -215,7 +215,7 @@ impl Drop for Reservation {
         trace::add(
             What::GivenBack,
             0,
-            self.removed.cast_unsigned().into(),
+            self.handler_status.cast_unsigned().into(),
             freed.cast_unsigned().into(),
         );
     }

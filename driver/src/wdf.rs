@@ -20,7 +20,7 @@ use wdk_sys::{
 /// The driver object that Windows gave DriverEntry.
 static DRIVER: AtomicPtr<DRIVER_OBJECT> = AtomicPtr::new(null_mut());
 /// The framework's device; null before it is created.
-static DEVICE: AtomicPtr<WDFDEVICE__> = AtomicPtr::new(null_mut());
+static WDF_DEVICE: AtomicPtr<WDFDEVICE__> = AtomicPtr::new(null_mut());
 /// The registration for added processors; null if there is none.
 static ADDED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
@@ -37,12 +37,12 @@ pub(crate) unsafe fn set_driver(driver: *mut DRIVER_OBJECT) {
 /// # Safety
 /// It has been created, and what asks for it is used only as long as it exists.
 pub(crate) unsafe fn set_device(device: WDFDEVICE) {
-    DEVICE.store(device, Ordering::Release);
+    WDF_DEVICE.store(device, Ordering::Release);
 }
 
 /// The device.
 pub(crate) fn device() -> WDFDEVICE {
-    DEVICE.load(Ordering::Acquire)
+    WDF_DEVICE.load(Ordering::Acquire)
 }
 
 /// Keeps the driver in memory, by a reference to the driver object. At most DISPATCH_LEVEL.

@@ -553,7 +553,7 @@ function reservation(reader, found) {
     }
     const interrupt = reader.number(found, "interrupt") !== 0;
     // The debugger's NTSTATUS has a sign.
-    const removed = reader.number(found, "removed") >>> 0;
+    const removed = reader.number(found, "handler_status") >>> 0;
     return `handle ${hex(reader.pointer(found, "handle"))}, ` +
         (interrupt ? "own overflow interrupt" : "no overflow interrupt of its own") +
         (removed === 0 ? "" : ` that Windows does not remove, status ${status(removed)}`);
