@@ -379,9 +379,9 @@ test("causes of loss are called as in the sources", () => {
 });
 
 test("a handler that Windows does not remove is shown", () => {
-    const removed = 0xc0000001;
+    const handler_status = 0xc0000001;
     const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
-        service: { processors: { reservation: { some: { interrupt: true, removed } } } },
+        service: { processors: { reservation: { some: { interrupt: true, handler_status } } } },
     });
     assert.match(printed("state", { change }),
         /own overflow interrupt that Windows does not remove, status 0xc0000001\n/);

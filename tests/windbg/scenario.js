@@ -13,7 +13,7 @@ const SESSION = "hal_profile::service::session::Session";
 const PROGRAM = "hal_profile::plan::program::Program";
 const STATE = "hal_profile::run::state::ProcessorState";
 const SAMPLE = "shared_types::sample::Sample";
-const EVENTS = "halprof_driver::events::Events";
+const EVENTS = "halprof_driver::system_events::SystemEvents";
 const EVENT = "shared_types::event::SystemEvent";
 const WORD = "core::sync::atomic::AtomicU64";
 
@@ -200,7 +200,7 @@ function service(target, table, sessions) {
         processors: {
             table: { at: table, length: 1 },
             timers: { setting: { some: { period: 50_000_000, precise: false } } },
-            reservation: { some: { handle: HANDLE, interrupt: true, removed: 0 } },
+            reservation: { some: { handle: HANDLE, interrupt: true, handler_status: 0 } },
             frequency: 2_500_000_000n,
             resolution: 5000,
         },
