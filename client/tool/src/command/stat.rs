@@ -1,17 +1,17 @@
 //! `halprof stat`: counts events.
 //!
 //! ```text
-//! a session (bench)  ─┐
-//! a trace (traced)   ─┼─> Counts ─(evaluate)─> intervals, result ─(interval_writer)─> text, CSV, JSON
-//! a file (trace)     ─┘
+//! sessions (measurement)     ─┐
+//! a trace made (by_tracing)  ─┼─> Counts ─(evaluate)─> intervals, result ─(interval_writer)─> text,
+//! a trace read (from_trace)  ─┘                                                             CSV, JSON
 //! ```
 
-mod bench;
 mod by_process;
 mod by_switches;
 mod csv;
 mod evaluate;
 mod interval_writer;
+mod measurement;
 mod openmetrics;
 mod result;
 mod slices;
@@ -35,9 +35,9 @@ use crate::select::time::slice_length;
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use crate::target::limits;
-use bench::Bench;
 use evaluate::Evaluation;
 use halprof_profile::file::cannot_count;
+use measurement::Measurement;
 pub(crate) use result::{Interval, Method, StatResult};
 use shared_types::request::machine::Processor;
 use topdown::TopDown;
@@ -86,9 +86,10 @@ pub(crate) fn run_by(
     };
     let evaluation = Evaluation { view, topdown };
     let machine = ctx.machine_info.description.clone();
-    let mut bench = Bench::new(options, (&event_set, sets.len()), &evaluation, ctx, output)?;
-    let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
-    let Bench { runner, writer, samples, changed, .. } = bench;
+    let mut measurement =
+        Measurement::new(options, (&event_set, sets.len()), &evaluation, ctx, output)?;
+    let runs = measurement.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
+    let Measurement { runner, writer, samples, changed, .. } = measurement;
     let mut result = evaluation.result(&runs, machine, runner.scope(&event_set));
     let mut later = Vec::new();
     if let Some(samples) = &samples {

@@ -24,7 +24,7 @@ use shared_types::request::counts::Count;
 use std::ops::ControlFlow;
 
 /// Everything that a measurement needs.
-pub(super) struct Bench<'a> {
+pub(super) struct Measurement<'a> {
     ctx: &'a mut Context,
     event_set: &'a EventSet,
     evaluation: &'a Evaluation<'a>,
@@ -75,7 +75,7 @@ impl PassOf<'_> {
     }
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Measurement<'a> {
     /// Measures `passes` sets of these events in each run.
     pub(super) fn new(
         options: &'a args::Stat,
