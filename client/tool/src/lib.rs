@@ -238,7 +238,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::List(options) => measuring(&|ctx| list::run(options, ctx, output)),
         Commands::Check(options) => measuring(&|ctx| check::run(options, ctx, output)),
         Commands::Stat(options) => match &options.from {
-            Some(file) => stat::trace::run(options, file, output),
+            Some(file) => stat::from_trace::run(options, file, output),
             None => measuring(&|ctx| stat::run(options, ctx, output)),
         },
         Commands::Record(options) => measuring(&|ctx| record::run(options, ctx, output)),

@@ -1,6 +1,6 @@
 //! `halprof record`: samples to a file.
 
-mod traced;
+mod by_tracing;
 
 use crate::cli::args::{self, Rate};
 use crate::output::Output;
@@ -123,7 +123,7 @@ fn print(result: &RecordResult, target: Target, output: &Output) -> Result<()> {
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
     refuse_limits(options, ctx.method)?;
     if let Some(mut tracing) = ctx.tracing.take() {
-        return traced::run(options, tracing.as_mut(), ctx, output);
+        return by_tracing::run(options, tracing.as_mut(), ctx, output);
     }
     let slice_100ns = slice_length(options.work.rotate)?;
     let event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;

@@ -8,8 +8,10 @@
 
 mod by_process;
 mod by_switches;
+mod by_tracing;
 mod csv;
 mod evaluate;
+pub(crate) mod from_trace;
 mod interval_writer;
 mod measurement;
 mod openmetrics;
@@ -17,8 +19,6 @@ mod result;
 mod slices;
 mod text;
 mod topdown;
-pub(crate) mod trace;
-mod traced;
 
 use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
@@ -55,7 +55,7 @@ pub(crate) fn run_by(
 ) -> Result<u32> {
     refuse_limits(options, ctx.method)?;
     if let Some(mut tracing) = ctx.tracing.take() {
-        return traced::run(options, tracing.as_mut(), ctx, output);
+        return by_tracing::run(options, tracing.as_mut(), ctx, output);
     }
     let slice_100ns = slice_length(options.work.rotate)?;
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;

@@ -1,8 +1,8 @@
 //! `stat` by Windows' own tracing: a session writes a trace while the program runs, and its context
 //! switches are counted by. With `--passes` the program runs again for each session.
 
+use super::from_trace::{self, Traces};
 use super::interval_writer::owns_output;
-use super::trace::{self, Traces};
 use crate::cli::args::{self, Selection};
 use crate::metrics::Metrics;
 use crate::output::Output;
@@ -27,8 +27,8 @@ pub(super) fn run(
     output: &Output,
 ) -> Result<u32> {
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
-    let requested = trace::requested(options, &metrics)?;
-    let query = trace::query(options)?;
+    let requested = from_trace::requested(options, &metrics)?;
+    let query = from_trace::query(options)?;
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output(options, output))?;
     let offer = Offer::of(tracing)?;
