@@ -4,7 +4,7 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
-use crate::results::target::size;
+use crate::results::output_file::size;
 use crate::select::filters;
 use halprof_profile::file::{self, StackCounts};
 use schemars::JsonSchema;

@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
-use crate::results::target::size;
+use crate::results::output_file::size;
 use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_measure::Error as Cause;

@@ -8,9 +8,9 @@ use crate::output::changes;
 use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::{Record, Width, records_in};
+use crate::results::output_file::OutputFile;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording::{InPass, in_pass, metadata};
-use crate::results::target::Target;
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured};
@@ -106,7 +106,7 @@ struct SourceSlice {
 }
 
 /// Prints what was recorded, and sends the recording to standard output if that is its target.
-fn print(result: &RecordResult, target: Target, output: &Output) -> Result<()> {
+fn print(result: &RecordResult, target: OutputFile, output: &Output) -> Result<()> {
     output.warn_all(&warnings(result));
     for note in notes(result) {
         output.note(&note);
@@ -133,12 +133,12 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let branches = Branching::of(options, &event_set)?;
     let mut event_set =
         event_set.in_slices(slice_100ns).with_branches(branches.depth, branches.filter);
-    let owns_output = Target::owns_output(&options.output, output);
+    let owns_output = OutputFile::owns_output(&options.output, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     runner.check_can_be_sampled()?;
     output.warn_all(&one_event_file(&options.selection, ctx));
     output.warn_all(&event_set.unknown_constraints());
-    let target = Target::of(&options.output, output)?;
+    let target = OutputFile::of(&options.output, output)?;
     let order = Order { options, branches, path: target.path() };
     let made = record(&order, ctx, &mut event_set, &mut runner, output)
         .map_err(|error| event_set.explain(error))?;
@@ -152,7 +152,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
 }
 
 /// Refuses what the backend cannot do.
-fn refuse_limits(options: &args::Record, method: limits::Method) -> Result<()> {
+fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<()> {
     let given = [
         ("--branches", options.branches.is_some()),
         ("--passes", options.passes),
@@ -403,7 +403,7 @@ fn advice(
     samples: u64,
     busiest: u64,
     elapsed_ns: u64,
-    (options, method): (&args::Record, limits::Method),
+    (options, method): (&args::Record, limits::MeasuredBy),
 ) -> Option<Advice> {
     let advice =
         Advice::on(samples, busiest, elapsed_ns, limits::allows(method, "record", "--rate"));

@@ -12,8 +12,8 @@ use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::results::head::Header;
 use crate::results::recording::ExcludedCpus;
-use crate::results::rows::{SourceRow, absent_beside_source, source_rows};
-use crate::results::tables::{self, SourceSummary};
+use crate::results::report_text::{self, SourceSummary};
+use crate::results::sample_rows::{SourceRow, absent_beside_source, source_rows};
 use crate::select::branches::requested as requested_branches;
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",
             (None, []) if !options.stack => text::overview(&report, options, width),
-            (None, _) => tables::tables(&report, options.most_rows(), tables::ALL, width),
+            (None, _) => report_text::tables(&report, options.most_rows(), report_text::ALL, width),
         }
     })?;
     Ok(status)

@@ -15,8 +15,8 @@ pub(crate) mod from_trace;
 mod interval_writer;
 mod measurement;
 mod openmetrics;
+mod process_shares;
 mod result;
-mod slices;
 mod text;
 mod topdown;
 
@@ -113,7 +113,7 @@ pub(crate) fn run_by(
 }
 
 /// Refuses what the backend cannot do.
-fn refuse_limits(options: &args::Stat, method: limits::Method) -> Result<()> {
+fn refuse_limits(options: &args::Stat, method: limits::MeasuredBy) -> Result<()> {
     let by_process = options.by == Some(Dividing::Process);
     let given = [
         ("--topdown", options.topdown.is_some()),

@@ -8,7 +8,7 @@ use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
-use crate::results::target::Target;
+use crate::results::output_file::OutputFile;
 use crate::run::interrupt::interrupted;
 use crate::run::marking::{DRAIN_NS, Marking};
 use crate::run::runner::{Every, Runner};
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &args::Timeline, machine: Option<&str>, output: &Outp
 }
 
 fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
-    let target = Target::of(&options.output, output)?;
+    let target = OutputFile::of(&options.output, output)?;
     let status = record(options, target.path(), output)?;
     let path = target.path().to_owned();
     target.note_kept(output);
@@ -149,7 +149,7 @@ fn record(options: &args::Timeline, path: &Path, output: &Output) -> Result<Opti
     let mut marking = Marking::begin()?;
     let metadata = metadata(options, marking.rate().ticks_a_second);
     let mut writer = Background::new(Writer::create(path, &metadata)?);
-    let owns_output = Target::owns_output(&options.output, output);
+    let owns_output = OutputFile::owns_output(&options.output, output);
     let mut runner = Runner::of_program(&options.program, owns_output);
     runner.add_variable(marking.environment());
     runner.prepare()?;

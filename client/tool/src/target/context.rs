@@ -3,7 +3,7 @@
 use crate::output::error::{Error, Result};
 use crate::output::{BackendKind, MachineInfo};
 use crate::target::backend::{Backend, Model};
-use crate::target::limits::Method;
+use crate::target::limits::MeasuredBy;
 use crate::target::machine::{Machine, sibling};
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     /// the processors are, and measures nothing.
     pub(crate) tracing: Option<Box<dyn Tracing>>,
     /// How it measures.
-    pub(crate) method: Method,
+    pub(crate) method: MeasuredBy,
     /// Why the driver was not used.
     without_driver: Option<Box<Error>>,
 }
@@ -48,7 +48,7 @@ impl Context {
             backend: Some(backend),
         };
         let machine = Machine::of(&mut connection)?;
-        let method = if tracing.is_some() { Method::Tracing } else { Method::Driver };
+        let method = if tracing.is_some() { MeasuredBy::Tracing } else { MeasuredBy::Driver };
         Ok(Self { connection, machine, model, machine_info, tracing, method, without_driver })
     }
 

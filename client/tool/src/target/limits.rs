@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 /// How a backend measures; a modelled machine measures in either way.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Method {
+pub(crate) enum MeasuredBy {
     /// By sessions of the driver.
     Driver,
     /// By a trace, as Windows' own tracing writes it.
     Tracing,
 }
 
-impl Method {
+impl MeasuredBy {
     const fn name(self) -> &'static str {
         match self {
             Self::Driver => "the driver",
@@ -38,7 +38,7 @@ impl Method {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Limit {
     #[serde(rename = "backend")]
-    pub(crate) method: Method,
+    pub(crate) method: MeasuredBy,
     /// The commands that have the option, with spaces between them.
     commands: String,
     /// The option, or the command itself.
@@ -55,7 +55,7 @@ static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| {
 
 impl Limit {
     /// What a command cannot do by a method of measuring.
-    pub(crate) fn of(method: Method, command: &str) -> impl Iterator<Item = &'static Self> {
+    pub(crate) fn of(method: MeasuredBy, command: &str) -> impl Iterator<Item = &'static Self> {
         LIMITS.iter().filter(move |row| {
             row.method == method && row.commands.split(' ').any(|name| name == command)
         })
@@ -70,20 +70,20 @@ impl Limit {
 }
 
 /// Refuses the first of a command's options that is given and has a row for this method.
-pub(crate) fn refuse(method: Method, command: &str, given: &[(&str, bool)]) -> Result<()> {
+pub(crate) fn refuse(method: MeasuredBy, command: &str, given: &[(&str, bool)]) -> Result<()> {
     let is_given =
         |limit: &&Limit| given.iter().any(|&(name, given)| given && name == limit.option);
     Limit::of(method, command).find(is_given).map_or(Ok(()), |limit| Err(limit.error()))
 }
 
 /// Whether a command has the option by this method.
-pub(crate) fn allows(method: Method, command: &str, option: &str) -> bool {
+pub(crate) fn allows(method: MeasuredBy, command: &str, option: &str) -> bool {
     Limit::of(method, command).all(|limit| limit.option != option)
 }
 
 /// What a command cannot do by Windows' own tracing, for its help; empty if it can do all.
 pub(crate) fn help(command: &str) -> String {
-    let options = Limit::of(Method::Tracing, command).filter(|limit| limit.option != command);
+    let options = Limit::of(MeasuredBy::Tracing, command).filter(|limit| limit.option != command);
     let lines: Vec<String> =
         options.map(|limit| format!("  {:<24} {}", limit.option, limit.why)).collect();
     match lines.as_slice() {

@@ -7,7 +7,7 @@ use crate::output::escape::Escaped;
 use crate::output::number::{optional, percent, thousands};
 use crate::output::table::{Column, Field, Section, Width};
 use crate::results::head::{Header, head};
-use crate::results::rows::absent_fields;
+use crate::results::sample_rows::absent_fields;
 use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_profile::aggregate::branches::RecordCounts;

@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
-use crate::results::rows::{SourceRow, absent_beside_source, key_columns};
+use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
 use halprof_measure::statistics::proportion::{benjamini_hochberg, two_proportion_p_value};
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};

@@ -7,7 +7,7 @@ use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::results::rows::absent_fields;
+use crate::results::sample_rows::absent_fields;
 use crate::select::filters::{self, Names, process_name};
 use halprof_profile::aggregate::key::{Fields, Value};
 use halprof_profile::file::StackCounts;

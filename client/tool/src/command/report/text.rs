@@ -6,8 +6,8 @@ use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::results::head::head;
-use crate::results::rows::section;
-use crate::results::tables::{ALL, sources};
+use crate::results::report_text::{ALL, sources};
+use crate::results::sample_rows::section;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::views::report::Report;
 

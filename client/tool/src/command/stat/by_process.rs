@@ -6,8 +6,8 @@
 //! is the square root of the sum of the squared bounds: those of the shares ([`super::slices`]), and
 //! those of the counts.
 
+use super::process_shares::{ProcessKey, SourceSamples};
 use super::result::ProcessRow;
-use super::slices::{ProcessKey, SourceSamples};
 use crate::output::error::{Error, Result};
 use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};

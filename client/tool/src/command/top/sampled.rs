@@ -11,8 +11,8 @@ use crate::output::number::thousands;
 use crate::output::table::{Column, Width};
 use crate::results::head::head;
 use crate::results::recording::{InPass, in_pass, metadata};
-use crate::results::rows::{absent_beside_source, source_rows};
-use crate::results::tables;
+use crate::results::report_text;
+use crate::results::sample_rows::{absent_beside_source, source_rows};
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
 use crate::run::runner::{Every, Runner};
 use crate::select::branches;
@@ -98,7 +98,7 @@ fn print(report: &Report, output: &Output) -> Result<u32> {
         let by = report.tables.first().map_or(&[][..], |table| &table.by);
         output.print_csv(&absent_beside_source(by), &source_rows(&report.tables))?;
     } else {
-        output.print(&tables::tables(report, ROWS, "--csv", output.width()))?;
+        output.print(&report_text::tables(report, ROWS, "--csv", output.width()))?;
     }
     Ok(0)
 }

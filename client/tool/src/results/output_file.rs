@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 /// Where a recording goes. Even for standard output a file is written first and then sent, because
 /// the beginning of a recording is known last.
-pub(crate) struct Target {
+pub(crate) struct OutputFile {
     path: PathBuf,
     /// Holds the file until it is sent to standard output.
     folder: Option<TempDir>,
@@ -19,7 +19,7 @@ pub(crate) struct Target {
     backup_path: Option<PathBuf>,
 }
 
-impl Target {
+impl OutputFile {
     pub(crate) fn of(path: &Path, output: &Output) -> Result<Self> {
         if path.as_os_str() != "-" {
             return Ok(Self {

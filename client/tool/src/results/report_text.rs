@@ -1,7 +1,7 @@
 //! The text of a report's tables, and the rows of its sources.
 
 use super::head::head;
-use super::rows::section;
+use super::sample_rows::section;
 use crate::output::escape::Escaped;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
