@@ -61,4 +61,4 @@ pub use source::Source;
 pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]
-pub use windows::{DebugPrivilege, Driver, EtwCalls, tracer, windows_folder};
+pub use windows::{DebugPrivilege, Driver, EtwCalls, elevated, tracer, windows_folder};

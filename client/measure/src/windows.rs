@@ -7,4 +7,4 @@ pub(crate) mod threads;
 
 pub use driver::Driver;
 pub use etw::{EtwCalls, tracer, windows_folder};
-pub use privilege::DebugPrivilege;
+pub use privilege::{DebugPrivilege, elevated};

@@ -11,7 +11,6 @@ pub(crate) mod installation;
 pub mod key;
 pub mod library;
 mod packages;
-mod privilege;
 mod running;
 mod service;
 pub mod system;

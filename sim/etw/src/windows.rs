@@ -1,6 +1,11 @@
 //! A test double of Windows: what it lists, and the state of its one session.
+//!
+//! Its rules are those of Microsoft's pages of evntrace.h, not those of the tracer that is tested:
+//! `EVENT_TRACE_PROPERTIES` for files and buffers, `StartTraceW` for rights and errors.
 
-use halprof_measure::tracing::session::{Calls, Class, Control, Lock, ProfileSource, Properties};
+use halprof_measure::tracing::session::{
+    Calls, Class, Control, Folder, Lock, ProfileSource, Properties,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,10 +72,16 @@ pub struct Machine {
     pub sources: Vec<ProfileSource>,
     /// The sources that one session can count.
     pub counters: u32,
-    /// The folder for the session's files.
+    /// The folder below which the files of sessions are: of administrators, and of the user.
     pub folder: PathBuf,
-    /// The free bytes of its disk.
+    /// The free bytes of its disk, which is the system drive.
     pub free_bytes: u64,
+    /// When it started, in seconds.
+    pub boot_time: u64,
+    /// Whether the process is elevated; `None` if Windows does not say.
+    pub elevated: Option<bool>,
+    /// Whether the account has SeSystemProfilePrivilege and the sessions' rights without elevation.
+    pub granted: bool,
     /// Whether somebody holds the mutex.
     pub locked: bool,
     /// Whether the process has SeSystemProfilePrivilege.
@@ -88,6 +99,15 @@ pub struct Machine {
 pub struct FakeWindows(pub Arc<Mutex<Machine>>);
 
 const HANDLE: u64 = 0x21;
+const PROCESSORS: u32 = 8;
+
+/// What must be free on the system drive beyond the largest size of a session's file
+/// (`EVENT_TRACE_PROPERTIES`, `MaximumFileSize`).
+const RESERVED_BYTES: u64 = 200 << 20;
+/// `ERROR_DISK_FULL`.
+const DISK_FULL: u32 = 112;
+/// `ERROR_NOT_ALL_ASSIGNED`: the token has no such privilege.
+const NOT_ALL_ASSIGNED: u32 = 1300;
 
 impl FakeWindows {
     /// A machine that lists these sources, with this folder and without a session.
@@ -97,6 +117,9 @@ impl FakeWindows {
             counters: 4,
             folder: folder.to_owned(),
             free_bytes: 1 << 40,
+            boot_time: 13_300_000_000,
+            elevated: Some(true),
+            granted: false,
             locked: false,
             privileged: false,
             session: None,
@@ -119,6 +142,24 @@ impl Machine {
     pub fn interval(&self, id: u32) -> u32 {
         let mut sources = self.sources.iter();
         sources.find(|source| source.id == id).map_or(0, |source| source.interval)
+    }
+
+    /// Time passes, in which each processor has an event in each second: by the flush timer "all
+    /// buffers that contain events" are written, and without it a buffer is when it is full.
+    pub fn pass(&mut self, seconds: u32) {
+        const EVENT_BYTES: u64 = 64;
+        let Some(session) = &mut self.session else { return };
+        let by_bytes = u64::from(seconds) * EVENT_BYTES / (u64::from(session.buffer_kb) << 10);
+        let written = match session.flush_timer {
+            0 => u32::try_from(by_bytes).unwrap_or(u32::MAX),
+            timer => seconds / timer,
+        };
+        session.buffers_written += written * PROCESSORS;
+    }
+
+    /// Whether the process may control sessions of the kernel's events.
+    fn has_right(&self) -> bool {
+        self.granted || self.elevated != Some(false)
     }
 
     fn call(&mut self, name: &'static str, what: String) -> Result<(), u32> {
@@ -144,6 +185,9 @@ impl Calls for FakeWindows {
 
     fn set_privilege(&mut self, enabled: bool) -> Result<(), u32> {
         let mut machine = self.machine();
+        if enabled && !machine.has_right() {
+            return Err(NOT_ALL_ASSIGNED);
+        }
         machine.privileged = enabled;
         machine.refused.get("privilege").map_or(Ok(()), |&error| Err(error))
     }
@@ -151,8 +195,15 @@ impl Calls for FakeWindows {
     fn start_trace(&mut self, properties: &mut Properties) -> Result<u64, u32> {
         let mut machine = self.machine();
         machine.call("start", "start".to_owned())?;
+        if !machine.has_right() {
+            return Err(5);
+        }
         if machine.session.is_some() {
             return Err(183);
+        }
+        let largest = u64::from(properties.maximum_file_mb) << 20;
+        if machine.free_bytes < largest + RESERVED_BYTES {
+            return Err(DISK_FULL);
         }
         let end = properties.log_file_name.iter().position(|&unit| unit == 0).expect("an end");
         let path = String::from_utf16(&properties.log_file_name[..end]).expect("UTF-16");
@@ -223,12 +274,17 @@ impl Calls for FakeWindows {
         Ok(reply.len())
     }
 
-    fn folder(&mut self) -> io::Result<PathBuf> {
+    fn folder(&mut self, folder: Folder) -> io::Result<PathBuf> {
         let machine = self.machine();
-        match machine.refused.get("folder") {
-            Some(_) => Err(io::ErrorKind::PermissionDenied.into()),
-            None => Ok(machine.folder.clone()),
-        }
+        let path = match folder {
+            Folder::Administrators if machine.elevated == Some(false) => None,
+            Folder::Administrators => Some(machine.folder.clone()),
+            Folder::User => Some(machine.folder.join("user")),
+        };
+        let path = path.filter(|_| !machine.refused.contains_key("folder"));
+        let path = path.ok_or(io::ErrorKind::PermissionDenied)?;
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
     }
 
     fn free_bytes(&mut self, _folder: &Path) -> io::Result<u64> {
@@ -236,6 +292,14 @@ impl Calls for FakeWindows {
     }
 
     fn processors(&mut self) -> u32 {
-        8
+        PROCESSORS
+    }
+
+    fn elevated(&mut self) -> Option<bool> {
+        self.machine().elevated
+    }
+
+    fn boot_time(&mut self) -> u64 {
+        self.machine().boot_time
     }
 }

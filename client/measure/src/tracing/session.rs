@@ -13,12 +13,12 @@ pub mod plan;
 mod sources;
 mod tracer;
 
-pub use calls::{Calls, Class, Control, Lock};
+pub use calls::{Calls, Class, Control, Folder, Lock};
 pub use counter_owners::{CounterOwner, CounterOwners, CounterSession, OwnerKind};
 pub use file::TraceFile;
 pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_NAME};
 pub use sources::{ProfileSource, TIMER};
-pub use tracer::{Tracer, end_running};
+pub use tracer::{RIGHTS, Tracer, end_running};
 
 use crate::error::Result;
 use halprof_etw::clock::ClockType;

@@ -4,20 +4,22 @@
 
 use super::privilege::{self, last_error};
 use crate::tracing::session::{
-    Calls, Class, Control, HEADER_BYTES, Lock, NAME_UNITS, Properties, Tracer, end_running,
+    Calls, Class, Control, Folder, HEADER_BYTES, Lock, NAME_UNITS, Properties, Tracer, end_running,
 };
+use std::env;
 use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
+use std::fs;
 use std::io;
 use std::mem::{self, offset_of, size_of};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::os::windows::io::{FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Once;
 use windows_sys::Win32::Foundation::{
-    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FALSE, LocalFree,
-    TRUE, WAIT_ABANDONED, WAIT_OBJECT_0, WAIT_TIMEOUT, WIN32_ERROR,
+    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FALSE, FILETIME,
+    LocalFree, TRUE, WIN32_ERROR,
 };
 use windows_sys::Win32::Security::Authorization::{
     ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
@@ -40,19 +42,23 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
     TraceSystemTraceEnableFlagsInfo,
 };
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
-use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
+use windows_sys::Win32::System::SystemInformation::{
+    GetSystemTimeAsFileTime, GetSystemWindowsDirectoryW, GetTickCount64,
+};
 use windows_sys::Win32::System::Threading::{
     ALL_PROCESSOR_GROUPS, CreateMutexW, GetActiveProcessorCount, GetCurrentProcess,
-    OpenProcessToken, ReleaseMutex, WaitForSingleObject,
+    OpenProcessToken,
 };
 use windows_sys::core::{BOOL, s, w};
 
-/// The mutex of the session's owner, in all sessions of users.
+/// The mutex of the session's owner, for all sessions of users.
 const MUTEX: &str = r"Global\halprof-etw";
 
 /// The folder of the session's files, below the folder of Windows. Only administrators can make
 /// anything there, so that nobody else can have prepared it.
 const FOLDER: &str = r"System32\LogFiles\halprof";
+/// The folder of an account that has been given the right to trace, below its local application data.
+const FOLDER_OF_USER: &str = r"halprof\traces";
 /// All access for SYSTEM and administrators, also to what is in it, and nothing inherited.
 const ADMINISTRATORS: &str = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 
@@ -104,7 +110,7 @@ const fn assert_class(class: Class, number: TRACE_QUERY_INFO_CLASS) {
 
 /// Windows, for a tracer.
 pub struct EtwCalls {
-    /// The mutex, while it is owned.
+    /// The mutex, while there is a session.
     mutex: Option<OwnedHandle>,
     /// The state of the privilege before it was enabled, in the token of this process.
     privilege: Option<(OwnedHandle, TOKEN_PRIVILEGES)>,
@@ -124,33 +130,27 @@ impl fmt::Debug for EtwCalls {
 }
 
 impl Calls for EtwCalls {
+    /// The mutex is never waited for: a thread that owns one gets it again, and only its thread can give
+    /// it back. That it exists says the same, for every thread and process, until its handle is closed.
     fn lock(&mut self) -> Result<Lock, u32> {
         let name = terminated(MUTEX);
         // SAFETY: the name ends with a zero; null means the access that objects of this user have.
         let mutex = unsafe { CreateMutexW(ptr::null(), FALSE, name.as_ptr()) };
+        let error = last_error();
         if mutex.is_null() {
-            return Err(last_error());
+            return Err(error);
         }
         // SAFETY: CreateMutexW succeeded, so the handle is open and owned by nobody else.
         let mutex = unsafe { OwnedHandle::from_raw_handle(mutex) };
-        // SAFETY: the handle is open.
-        match unsafe { WaitForSingleObject(mutex.as_raw_handle(), 0) } {
-            WAIT_OBJECT_0 | WAIT_ABANDONED => {
-                self.mutex = Some(mutex);
-                Ok(Lock::Ours)
-            }
-            WAIT_TIMEOUT => Ok(Lock::Held),
-            _ => Err(last_error()),
+        if error == ERROR_ALREADY_EXISTS {
+            return Ok(Lock::Held);
         }
+        self.mutex = Some(mutex);
+        Ok(Lock::Ours)
     }
 
     fn unlock(&mut self) {
-        if let Some(mutex) = self.mutex.take() {
-            // Another thread than the one that took it is refused: then the process is about to end,
-            // which gives it back.
-            // SAFETY: the handle is open.
-            unsafe { ReleaseMutex(mutex.as_raw_handle()) };
-        }
+        self.mutex = None;
     }
 
     /// In the token of the process, which is where other tools have it: that Windows looks at the
@@ -222,39 +222,11 @@ impl Calls for EtwCalls {
         status(error).map(|()| returned as usize)
     }
 
-    fn folder(&mut self) -> io::Result<PathBuf> {
-        let folder = windows_folder()?.join(FOLDER);
-        let access = terminated(ADMINISTRATORS);
-        let mut descriptor = ptr::null_mut();
-        // SAFETY: the text ends with a zero, `descriptor` is valid for a write, and the length is not
-        // requested.
-        let parsed = unsafe {
-            ConvertStringSecurityDescriptorToSecurityDescriptorW(
-                access.as_ptr(),
-                SDDL_REVISION_1,
-                &raw mut descriptor,
-                ptr::null_mut(),
-            )
-        };
-        if parsed == FALSE {
-            return Err(io::Error::last_os_error());
+    fn folder(&mut self, folder: Folder) -> io::Result<PathBuf> {
+        match folder {
+            Folder::Administrators => folder_of_administrators(),
+            Folder::User => folder_of_user(),
         }
-        let attributes = SECURITY_ATTRIBUTES {
-            nLength: size_of::<SECURITY_ATTRIBUTES>() as u32,
-            lpSecurityDescriptor: descriptor,
-            bInheritHandle: FALSE,
-        };
-        let path = terminated(&folder);
-        // SAFETY: the path ends with a zero; `attributes` and the descriptor in it are valid.
-        let created = unsafe { CreateDirectoryW(path.as_ptr(), &raw const attributes) };
-        let error = io::Error::last_os_error();
-        // SAFETY: the conversion has allocated it, for LocalFree.
-        unsafe { LocalFree(descriptor) };
-        let exists = error.raw_os_error() == Some(ERROR_ALREADY_EXISTS.cast_signed());
-        if created == FALSE && !exists {
-            return Err(error);
-        }
-        Ok(folder)
     }
 
     fn free_bytes(&mut self, folder: &Path) -> io::Result<u64> {
@@ -272,6 +244,68 @@ impl Calls for EtwCalls {
         // SAFETY: takes a number.
         unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }
     }
+
+    fn elevated(&mut self) -> Option<bool> {
+        privilege::elevated()
+    }
+
+    fn boot_time(&mut self) -> u64 {
+        const UNITS_PER_SECOND: u64 = 10_000_000;
+        let mut now = FILETIME::default();
+        // SAFETY: `now` is valid for a write.
+        unsafe { GetSystemTimeAsFileTime(&raw mut now) };
+        // SAFETY: takes no argument.
+        let uptime_ms = unsafe { GetTickCount64() };
+        let now = u64::from(now.dwHighDateTime) << 32 | u64::from(now.dwLowDateTime);
+        (now / UNITS_PER_SECOND).saturating_sub(uptime_ms / 1000)
+    }
+}
+
+/// The folder below the folder of Windows. Wine has nothing above it either.
+fn folder_of_administrators() -> io::Result<PathBuf> {
+    let folder = windows_folder()?.join(FOLDER);
+    if let Some(above) = folder.parent() {
+        fs::create_dir_all(above)?;
+    }
+    let access = terminated(ADMINISTRATORS);
+    let mut descriptor = ptr::null_mut();
+    // SAFETY: the text ends with a zero, `descriptor` is valid for a write, and the length is not
+    // requested.
+    let parsed = unsafe {
+        ConvertStringSecurityDescriptorToSecurityDescriptorW(
+            access.as_ptr(),
+            SDDL_REVISION_1,
+            &raw mut descriptor,
+            ptr::null_mut(),
+        )
+    };
+    if parsed == FALSE {
+        return Err(io::Error::last_os_error());
+    }
+    let attributes = SECURITY_ATTRIBUTES {
+        nLength: size_of::<SECURITY_ATTRIBUTES>() as u32,
+        lpSecurityDescriptor: descriptor,
+        bInheritHandle: FALSE,
+    };
+    let path = terminated(&folder);
+    // SAFETY: the path ends with a zero; `attributes` and the descriptor in it are valid.
+    let created = unsafe { CreateDirectoryW(path.as_ptr(), &raw const attributes) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the conversion has allocated it, for LocalFree.
+    unsafe { LocalFree(descriptor) };
+    let exists = error.raw_os_error() == Some(ERROR_ALREADY_EXISTS.cast_signed());
+    if created == FALSE && !exists {
+        return Err(error);
+    }
+    Ok(folder)
+}
+
+/// The folder in the profile of the user, which only the user, SYSTEM and administrators can open.
+fn folder_of_user() -> io::Result<PathBuf> {
+    let profile = env::var_os("LOCALAPPDATA").ok_or(io::ErrorKind::NotFound)?;
+    let folder = Path::new(&profile).join(FOLDER_OF_USER);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 /// TraceQueryInformation.

@@ -3,11 +3,13 @@
 use std::marker::PhantomData;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
-use windows_sys::Win32::Foundation::{ERROR_NOT_ALL_ASSIGNED, FALSE, GetLastError, LUID, TRUE};
+use windows_sys::Win32::Foundation::{
+    ERROR_NOT_ALL_ASSIGNED, FALSE, GetLastError, HANDLE, LUID, TRUE,
+};
 use windows_sys::Win32::Security::{
-    AdjustTokenPrivileges, ImpersonateSelf, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW,
-    RevertToSelf, SE_PRIVILEGE_ENABLED, SecurityImpersonation, TOKEN_ADJUST_PRIVILEGES,
-    TOKEN_PRIVILEGES, TOKEN_QUERY,
+    AdjustTokenPrivileges, GetTokenInformation, ImpersonateSelf, LUID_AND_ATTRIBUTES,
+    LookupPrivilegeValueW, RevertToSelf, SE_PRIVILEGE_ENABLED, SecurityImpersonation,
+    TOKEN_ADJUST_PRIVILEGES, TOKEN_ELEVATION, TOKEN_PRIVILEGES, TOKEN_QUERY, TokenElevation,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentThread, OpenThreadToken};
 
@@ -109,6 +111,29 @@ pub(super) fn adjust(
         error if done == FALSE || error == ERROR_NOT_ALL_ASSIGNED => Err(error),
         _ => Ok(before),
     }
+}
+
+/// GetCurrentProcessToken (processthreadsapi.h): a pseudo handle of this process's token, which may
+/// be queried and needs no closing.
+const PROCESS_TOKEN: HANDLE = -4_isize as HANDLE;
+
+/// Whether this process has the rights of an administrator in force; `None` if Windows does not say.
+#[must_use]
+pub fn elevated() -> Option<bool> {
+    let mut elevation = TOKEN_ELEVATION::default();
+    let mut returned = 0;
+    // SAFETY: the pseudo handle is always open, `elevation` is valid for writes of the length given,
+    // and `returned` for a write.
+    let done = unsafe {
+        GetTokenInformation(
+            PROCESS_TOKEN,
+            TokenElevation,
+            (&raw mut elevation).cast(),
+            size_of::<TOKEN_ELEVATION>() as u32,
+            &raw mut returned,
+        )
+    };
+    (done != 0).then_some(elevation.TokenIsElevated != 0)
 }
 
 pub(super) fn last_error() -> u32 {

@@ -1,6 +1,6 @@
 //! The order of steps in which the driver is installed and removed.
 
-use super::{devices, packages, privilege, service, system};
+use super::{devices, packages, service, system};
 use crate::inf::{INF, serves};
 use crate::install_error::InstallError;
 use crate::outcome::{DriverState, Installed, Removed, Switched};
@@ -133,7 +133,7 @@ pub fn driver_state() -> DriverState {
 /// If Windows does not say which rights the process has, it is assumed to have them: the step that
 /// needs them will fail with its own reason.
 fn elevated() -> Result<()> {
-    if privilege::elevated().unwrap_or(true) {
+    if halprof_measure::elevated().unwrap_or(true) {
         Ok(())
     } else {
         Err(Error::Install(InstallError::NotElevated))

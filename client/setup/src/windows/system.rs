@@ -1,6 +1,6 @@
 //! What Windows reports of itself, for `doctor`: documented interfaces, read only.
 
-use super::{privilege, running, service, wide};
+use super::{running, service, wide};
 use crate::doctor::System;
 use std::ffi::c_void;
 use std::ptr;
@@ -25,7 +25,7 @@ pub fn facts() -> System {
     System {
         build: build(),
         arm: arm(),
-        elevated: privilege::elevated(),
+        elevated: halprof_measure::elevated(),
         code_integrity: code_integrity(),
         secure_boot: secure_boot(),
         services: service::active(),

@@ -64,7 +64,7 @@ fn times_in_cycles_are_time_stamps() {
     let mut source = TracedProcesses(Tracer::new(fake.clone()));
     source.start().expect("it starts");
     let machine = fake.machine();
-    assert_eq!(machine.calls, ["start", "mask [7, 0]"], "no source, and no stacks");
+    assert_eq!(machine.calls, ["start", "mask [10000007, 0]"], "no source, and no stacks");
     assert_eq!(machine.session.as_ref().map(|session| session.client_context), Some(3));
     drop(machine);
     let path = folder.path().join(format!("{}.etl", std::process::id()));

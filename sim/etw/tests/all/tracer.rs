@@ -42,13 +42,13 @@ fn calls_come_in_the_known_order_and_are_undone() {
         (
             cycles_and_timer(),
             "start; stacks 2; interval [19, 1000000]; interval [0, 5000]; sample [19]; \
-             mask [1000007, 402]; stop; interval [19, 65536]; interval [0, 10000]",
+             mask [11000007, 402]; stop; interval [19, 65536]; interval [0, 10000]",
         ),
-        (counting(), "start; count [19, 2]; hooks 1; mask [17, 4]; stop"),
+        (counting(), "start; count [19, 2]; hooks 1; mask [10000017, 4]; stop"),
         (
             TraceRequest { sampled: vec![sampled(26, 100_000)], stacks: true, ..counting() },
             "start; stacks 2; count [19, 2]; hooks 1; interval [26, 100000]; sample [26]; \
-             mask [17, 404]; stop; interval [26, 65536]",
+             mask [10000017, 404]; stop; interval [26, 65536]",
         ),
     ] {
         let (folder, fake) = windows();
@@ -148,7 +148,7 @@ fn the_next_session_undoes_what_a_killed_process_left() {
 fn an_end_is_found_whoever_made_it() {
     let (_folder, fake) = windows();
     let megabytes = 1_u64 << 20;
-    fake.machine().free_bytes = 20 * megabytes + 1;
+    fake.machine().free_bytes = 220 * megabytes + 1;
     let mut tracer = Tracer::new(fake.clone());
     for (buffers, lost, gone, end) in [
         (16, 0, false, None),
@@ -159,7 +159,7 @@ fn an_end_is_found_whoever_made_it() {
     ] {
         tracer.start(&counting()).expect("it starts");
         if let Some(session) = &mut fake.machine().session {
-            assert_eq!(session.maximum_file_mb, 10, "half of what is free");
+            assert_eq!(session.maximum_file_mb, 10, "half of what may be taken");
             (session.buffers_written, session.events_lost) = (buffers, lost);
         }
         let state = tracer.state().expect("it is there");
@@ -171,8 +171,86 @@ fn an_end_is_found_whoever_made_it() {
         let (_, state) = tracer.stop().expect("it ends");
         assert_eq!(state.ended, end, "{buffers}");
     }
-    fake.machine().free_bytes = megabytes;
-    assert_eq!(tracer.start(&counting()).expect_err("no room").code(), "file");
+}
+
+/// Windows keeps 200 MB of its drive free. A disk that fills up meanwhile is told as one.
+#[test]
+fn little_free_disk_is_enough_or_is_told_as_a_full_disk() {
+    let (folder, fake) = windows();
+    for (free_mb, largest_mb) in [(202, Some(1)), (399, Some(99)), (201, None), (1, None)] {
+        fake.machine().free_bytes = free_mb << 20;
+        let mut tracer = Tracer::new(fake.clone());
+        let started = tracer.start(&counting());
+        let session = fake.machine().session.clone();
+        assert_eq!(session.map(|session| session.maximum_file_mb), largest_mb, "{free_mb} MB");
+        if let Err(error) = started {
+            assert_eq!(error.code(), "file", "{error}");
+        }
+    }
+    fake.machine().free_bytes = 1 << 40;
+    fake.machine().refused.insert("start", 112);
+    let error = Tracer::new(fake.clone()).start(&counting()).expect_err("it is full");
+    assert_eq!(error.code(), "file", "{error}");
+    assert_eq!(files(&folder), 0);
+}
+
+/// A buffer is written as a whole, however little is in it.
+#[test]
+fn an_idle_machine_writes_hardly_anything() {
+    let (_folder, fake) = windows();
+    let mut tracer = Tracer::new(fake.clone());
+    tracer.start(&counting()).expect("it starts");
+    fake.machine().pass(3600);
+    let state = tracer.state().expect("it is there");
+    assert!(state.bytes < 2 << 20, "{} bytes in an hour", state.bytes);
+}
+
+/// The numbers of sources belong to one start of Windows. The clock may be set a little meanwhile.
+#[test]
+fn intervals_of_another_start_of_windows_are_not_put_back() {
+    for (later, restored) in [(0, true), (5, true), (300, false)] {
+        let (_folder, fake) = windows();
+        let mut killed = Tracer::new(fake.clone());
+        killed.start(&cycles_and_timer()).expect("it starts");
+        std::mem::forget(killed);
+        let mut machine = fake.machine();
+        machine.boot_time += later;
+        (machine.locked, machine.session) = (false, None);
+        machine.calls.clear();
+        drop(machine);
+        Tracer::new(fake.clone()).start(&counting()).expect("it starts");
+        let calls = fake.machine().calls.join("; ");
+        assert_eq!(calls.contains("interval [19, 65536]"), restored, "{later} s: {calls}");
+    }
+}
+
+/// A token that is not elevated lacks the privilege, and neither is a policy's doing. Who has the
+/// rights needs no elevation, and has files of his own.
+#[test]
+fn elevation_comes_before_a_policy() {
+    let (folder, fake) = windows();
+    for (elevated, granted, reason) in [
+        (Some(false), false, Some("not elevated")),
+        (Some(true), false, None),
+        (None, false, None),
+        (Some(false), true, None),
+    ] {
+        (fake.machine().elevated, fake.machine().granted) = (elevated, granted);
+        let mut tracer = Tracer::new(fake.clone());
+        let started = tracer.start(&counting());
+        let error = started.as_ref().err().map(ToString::to_string);
+        assert_eq!(error.is_some(), reason.is_some(), "{elevated:?} {granted}: {error:?}");
+        if let (Some(error), Some(reason)) = (error, reason) {
+            assert!(error.contains(reason), "{error}");
+        } else {
+            let own = folder.path().join("user").join(format!("{}.etl", std::process::id()));
+            assert_eq!(own.exists(), granted, "{elevated:?} {granted}");
+        }
+    }
+    fake.machine().elevated = Some(true);
+    fake.machine().refused.insert("privilege", 1300);
+    let error = Tracer::new(fake.clone()).start(&counting()).expect_err("a policy");
+    assert!(error.hint().is_some_and(|hint| hint.contains("policy")), "{error}");
 }
 
 #[test]

@@ -42,9 +42,19 @@ pub enum Lock {
     Held,
 }
 
+/// Where the files of sessions are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// Below the folder of Windows; only administrators can open it.
+    Administrators,
+    /// In the user's own profile.
+    User,
+}
+
 /// What a session needs of Windows.
 pub trait Calls: Debug + Send {
-    /// Takes the mutex that the owner of the session holds. One whose owner has died is free.
+    /// Makes the mutex whose existence says that a session has an owner; one whose owner has died is
+    /// gone. Also this process is refused a second one.
     fn lock(&mut self) -> Result<Lock, u32>;
     /// Gives it back.
     fn unlock(&mut self);
@@ -59,10 +69,16 @@ pub trait Calls: Debug + Send {
     /// TraceQueryInformation with handle 0; returns the length of the reply. The buffer begins at an
     /// address that any type may have.
     fn query(&mut self, class: Class, buffer: &mut [u8]) -> Result<usize, u32>;
-    /// The folder for the session's files, which only administrators can open; made at first use.
-    fn folder(&mut self) -> io::Result<PathBuf>;
+    /// The folder for the session's files; made at first use, with the folders above it.
+    fn folder(&mut self, folder: Folder) -> io::Result<PathBuf>;
     /// The bytes that are free on the disk of a folder.
     fn free_bytes(&mut self, folder: &Path) -> io::Result<u64>;
     /// The active processors of the machine.
     fn processors(&mut self) -> u32;
+    /// Whether this process has an administrator's rights in force (TokenElevation); `None` if Windows
+    /// does not say.
+    fn elevated(&mut self) -> Option<bool>;
+    /// When Windows started, in seconds since 1601. The clock may have been set since it was last
+    /// asked.
+    fn boot_time(&mut self) -> u64;
 }

@@ -19,8 +19,8 @@ impl TraceFile {
         &self.0
     }
 
-    /// Keeps a copy. It belongs to whom the destination's folder says: the file itself is for
-    /// administrators only, and moving it would keep that.
+    /// Keeps a copy. It belongs to whom the destination's folder says: the file itself is for whom its
+    /// own folder says, mostly administrators, and moving it would keep that.
     pub fn copy_to(&self, destination: &Path) -> Result<()> {
         fs::copy(&self.0, destination).map_err(|error| Error::writing(destination, error))?;
         Ok(())

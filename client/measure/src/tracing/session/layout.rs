@@ -26,8 +26,9 @@ const TRACED_GUID: u32 = 0x2_0000;
 const FILE_SEQUENTIAL: u32 = 0x1;
 /// EVENT_TRACE_SYSTEM_LOGGER_MODE: the kernel's events, from Windows 8 on.
 const SYSTEM_LOGGER: u32 = 0x0200_0000;
-/// Seconds after which a buffer is written that is not full.
-const FLUSH_SECONDS: u32 = 1;
+/// Seconds after which buffers are written as a whole, however little is in them; 0 for when they are
+/// full. Nobody reads the file before the session has ended.
+const FLUSH_SECONDS: u32 = 0;
 
 /// The size of a buffer. Samples and switches are written where no buffer can be allocated, so that
 /// all buffers are there from the start: many small ones waste less than few large ones.
@@ -159,6 +160,9 @@ pub(super) struct ProfileInterval {
 
 /// The groups of kernel events in the words of the mask: EnableFlags, and the PERF groups whose
 /// highest three bits are the word's index.
+///
+/// `EVENT_TRACE_FLAG_NO_SYSCONFIG` leaves out what describes the machine: devices, services, disks.
+const NO_CONFIGURATION: [u32; 8] = [0x1000_0000, 0, 0, 0, 0, 0, 0, 0];
 const PROCESSES_THREADS_IMAGES: [u32; 8] = [0x7, 0, 0, 0, 0, 0, 0, 0];
 const TIMER_SAMPLES: [u32; 8] = [0x0100_0000, 0x2, 0, 0, 0, 0, 0, 0];
 const COUNTER_SAMPLES: [u32; 8] = [0, 0x400, 0, 0, 0, 0, 0, 0];
@@ -167,6 +171,7 @@ const SWITCHES: [u32; 8] = [0x10, 0x4, 0, 0, 0, 0, 0, 0];
 /// The mask of what a session traces.
 pub(super) fn mask(timer: bool, counters: bool, switches: bool) -> [u32; 8] {
     let groups = [
+        (true, NO_CONFIGURATION),
         (true, PROCESSES_THREADS_IMAGES),
         (timer, TIMER_SAMPLES),
         (counters, COUNTER_SAMPLES),
@@ -207,7 +212,7 @@ mod tests {
                 (56, 512),
                 (60, 4096),
                 (64, 0x0200_0001),
-                (68, 1),
+                (68, 0),
                 (72, 0),
                 (112, 120 + 2048),
                 (116, 120),
@@ -252,8 +257,8 @@ mod tests {
     #[test]
     fn a_mask_has_the_words_that_a_session_with_counters_showed() {
         // The header event of such a session: 0xF, 0x406, with disk events and more beside.
-        assert_eq!(mask(true, true, true)[..2], [0x0100_0017, 0x406]);
-        assert_eq!(mask(false, true, false)[..3], [7, 0x400, 0]);
-        assert_eq!(mask(false, false, true)[..2], [0x17, 4]);
+        assert_eq!(mask(true, true, true)[..2], [0x1100_0017, 0x406]);
+        assert_eq!(mask(false, true, false)[..3], [0x1000_0007, 0x400, 0]);
+        assert_eq!(mask(false, false, true)[..2], [0x1000_0017, 4]);
     }
 }

@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The note's name in the folder of sessions, which only administrators can open: what is in it is
-/// what an administrator's halprof wrote.
+/// The note's name in the folder of sessions. Only who may make a session can open it: what an elevated
+/// process finds is what an administrator's halprof wrote.
 const NAME: &str = "session.json";
 
 /// Written before a session starts, and removed after everything is as it was.
@@ -17,6 +17,8 @@ const NAME: &str = "session.json";
 pub(super) struct Note {
     /// The process that owns the session.
     pub(super) process: u32,
+    /// When Windows had started, in seconds since 1601.
+    pub(super) boot_time: u64,
     pub(super) file: PathBuf,
     /// The intervals before the session.
     pub(super) intervals: Vec<ProfileInterval>,

@@ -1,14 +1,14 @@
 //! One session of Windows' own tracing: what is called, in which order, and what is undone.
 //!
-//! A session and the intervals of its sources outlive the process that made them. The owner holds a
-//! mutex and leaves a note of what is to be undone; whoever takes the mutex and finds a note undoes it
-//! first. The session ends with [`Tracer::stop`], when the tracer is dropped, or by [`end_running`].
+//! A session and the intervals of its sources outlive the process that made them. The owner makes a
+//! mutex and leaves a note of what is to be undone; whoever makes the mutex next and finds a note
+//! undoes it first. The session ends with [`Tracer::stop`], when the tracer is dropped, or by [`end_running`].
 //!
 //! The order of the calls is undocumented; this one is known to work in other tools, for counts and
 //! for samples: start the session, stacks (class 3), counted sources (9), the events that carry counts
 //! (8), intervals (5), sampled sources (6), and the mask (4) last, with which everything begins.
 
-use super::calls::{Calls, Class, Control, Lock};
+use super::calls::{Calls, Class, Control, Folder, Lock};
 use super::counter_owners::{self, CounterOwners};
 use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
 use super::note::Note;
@@ -26,6 +26,7 @@ const ACCESS_DENIED: u32 = 5;
 const BAD_LENGTH: u32 = 24;
 const NOT_SUPPORTED: u32 = 50;
 const INVALID_PARAMETER: u32 = 87;
+const DISK_FULL: u32 = 112;
 const INSUFFICIENT_BUFFER: u32 = 122;
 const BUSY: u32 = 170;
 const ALREADY_EXISTS: u32 = 183;
@@ -35,10 +36,17 @@ const PRIVILEGE_NOT_HELD: u32 = 1314;
 const NO_SYSTEM_RESOURCES: u32 = 1450;
 const INSTANCE_NOT_FOUND: u32 = 4201;
 
-/// The largest file, in megabytes, and the part of the free disk that it may take.
+/// The largest file, in megabytes, and the part of the free disk that it may take. Windows starts no
+/// session unless 200 MB more than its largest file are free on the system drive
+/// (`EVENT_TRACE_PROPERTIES`, `MaximumFileSize`).
 const FILE_MB_MAX: u64 = 4096;
 const PART_OF_DISK: u64 = 2;
+const RESERVED_MB: u64 = 200;
 const MEGABYTE: u64 = 1 << 20;
+
+/// How far the time at which Windows started may seem to move when its clock is set. Two starts are
+/// further apart: one that traced in between has taken longer.
+const CLOCK_SET_SECONDS: u64 = 60;
 
 /// The lengths of buffers for replies whose length is not known: the first, and the last that is
 /// tried.
@@ -138,7 +146,7 @@ impl<C: Calls> Sessions<C> {
         let list = self.query(Class::TraceProfileSourceListInfo);
         let list = list.map_err(|error| match error {
             NOT_SUPPORTED | INVALID_PARAMETER => no_list(error),
-            error => refused("list its sources", error),
+            error => self.refused("list its sources", error),
         })?;
         let mut sources = sources::parse(&list);
         for source in &mut sources {
@@ -202,15 +210,20 @@ impl<C: Calls> Sessions<C> {
         if self.running.is_some() {
             return Err(Error::unavailable("a session runs already", "End it first."));
         }
-        let folder = self.calls.folder().map_err(|error| no_folder(&error))?;
+        // Who has been given the right to trace may not open what belongs to administrators.
+        let folder = match self.calls.elevated() {
+            Some(false) => Folder::User,
+            Some(true) | None => Folder::Administrators,
+        };
+        let folder = self.calls.folder(folder).map_err(|error| self.no_folder(&error))?;
         match self.calls.lock() {
             Ok(Lock::Ours) => {}
             Ok(Lock::Held) | Err(ACCESS_DENIED) => return Err(busy(Note::read(&folder).as_ref())),
-            Err(error) => return Err(refused("take its mutex", error)),
+            Err(error) => return Err(self.refused("take its mutex", error)),
         }
         let started = match self.calls.set_privilege(true) {
             Ok(()) => self.begin(folder, request),
-            Err(error) => Err(refused("enable a privilege", error)),
+            Err(error) => Err(self.refused("enable a privilege", error)),
         };
         // Whether it could be disabled changes nothing for a session that runs.
         let _ = self.calls.set_privilege(false);
@@ -248,7 +261,11 @@ impl<C: Calls> Sessions<C> {
         drop(TraceFile::new(note.file.clone()));
     }
 
+    /// Puts back the intervals. Numbers of sources belong to one start of Windows, and so do intervals.
     fn restore(&mut self, note: &Note) {
+        if self.calls.boot_time().abs_diff(note.boot_time) > CLOCK_SET_SECONDS {
+            return;
+        }
         for &saved in note.intervals.iter().filter(|saved| saved.interval != 0) {
             // A source that is no longer there has no interval either.
             let _ = self.set_interval(saved);
@@ -264,7 +281,9 @@ impl<C: Calls> Sessions<C> {
             source: id,
             interval: self.interval(id).unwrap_or(0),
         });
-        let note = Note { process, file: file.clone(), intervals: intervals.collect() };
+        let intervals = intervals.collect();
+        let boot_time = self.calls.boot_time();
+        let note = Note { process, boot_time, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
         let handle = self.start_trace(&file, megabytes, request);
         let handle = handle.inspect_err(|_| Note::remove(&folder))?;
@@ -282,8 +301,9 @@ impl<C: Calls> Sessions<C> {
     fn file_megabytes(&mut self, folder: &Path) -> Result<u32> {
         let free = self.calls.free_bytes(folder);
         let free = free.map_err(|error| Error::reading(folder, error))?;
-        match (free / PART_OF_DISK / MEGABYTE).min(FILE_MB_MAX) {
-            0 => Err(Error::writing(folder, io::ErrorKind::StorageFull.into())),
+        let free_mb = (free / MEGABYTE).saturating_sub(RESERVED_MB);
+        match (free_mb / PART_OF_DISK).min(FILE_MB_MAX) {
+            0 => Err(disk_full(folder)),
             megabytes => Ok(megabytes as u32),
         }
     }
@@ -302,7 +322,10 @@ impl<C: Calls> Sessions<C> {
                 started = self.calls.start_trace(&mut properties.clone());
             }
         }
-        started.map_err(|error| refused("start a session", error))
+        started.map_err(|error| match error {
+            DISK_FULL => disk_full(file),
+            error => self.refused("start a session", error),
+        })
     }
 
     /// Sets what a session traces; returns the intervals in force.
@@ -316,7 +339,7 @@ impl<C: Calls> Sessions<C> {
         let mut sampled = Vec::new();
         for &SampledSource { id, interval } in &request.sampled {
             let set = self.set_interval(ProfileInterval { source: id, interval });
-            set.map_err(|error| refused("set the interval of a source", error))?;
+            set.map_err(|error| self.refused("set the interval of a source", error))?;
             // Windows may have put it into the source's limits.
             let interval = self.interval(id).unwrap_or(interval);
             sampled.push(SampledSource { id, interval });
@@ -338,7 +361,7 @@ impl<C: Calls> Sessions<C> {
         match self.calls.set(handle, Class::TracePmcCounterListInfo, counted.as_bytes()) {
             Ok(()) => self.set(handle, Class::TracePmcEventListInfo, COUNTED.as_bytes()),
             Err(BUSY) => Err(Error::NoFreeCounters { sources: counted.len() }),
-            Err(error) => Err(refused("count its sources", error)),
+            Err(error) => Err(self.refused("count its sources", error)),
         }
     }
 
@@ -349,7 +372,7 @@ impl<C: Calls> Sessions<C> {
             Class::TraceProfileSourceConfigInfo => "sample its sources",
             _ => "trace samples and context switches",
         };
-        self.calls.set(handle, class, data).map_err(|error| refused(step, error))
+        self.calls.set(handle, class, data).map_err(|error| self.refused(step, error))
     }
 
     fn state(&mut self) -> Result<TraceState> {
@@ -358,7 +381,10 @@ impl<C: Calls> Sessions<C> {
         match self.calls.control_trace(Control::Query, &mut properties) {
             Ok(()) | Err(MORE_DATA) => running.know(&properties),
             Err(INSTANCE_NOT_FOUND) => running.state.ended = Some(running.end_by_itself()),
-            Err(error) => return Err(refused("report on its session", error)),
+            Err(error) => {
+                let elevated = self.calls.elevated();
+                return Err(refused("report on its session", error, elevated));
+            }
         }
         Ok(running.state)
     }
@@ -382,7 +408,7 @@ impl<C: Calls> Sessions<C> {
             // It has ended already: before, or just now.
             Err(MORE_DATA) => {}
             Err(INSTANCE_NOT_FOUND) => running.state.ended = Some(running.end_by_itself()),
-            Err(error) => return Err(refused("end its session", error)),
+            Err(error) => return Err(self.refused("end its session", error)),
         }
         self.restore(&running.note);
         Note::remove(&running.folder);
@@ -393,6 +419,23 @@ impl<C: Calls> Sessions<C> {
         if self.running.is_some() {
             // Nobody is left to report to; what could not be undone has its note.
             let _ = self.stop();
+        }
+    }
+
+    /// What Windows did not do, and why.
+    fn refused(&mut self, step: &'static str, error: u32) -> Error {
+        refused(step, error, self.calls.elevated())
+    }
+
+    fn no_folder(&mut self, error: &io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                self.refused("open the folder for its files", ACCESS_DENIED)
+            }
+            _ => Error::unavailable(
+                format!("the folder for the files of traces could not be made: {error}"),
+                RIGHTS,
+            ),
         }
     }
 }
@@ -421,6 +464,10 @@ impl Running {
     }
 }
 
+fn disk_full(path: &Path) -> Error {
+    Error::writing(path, io::ErrorKind::StorageFull.into())
+}
+
 fn no_session() -> Error {
     Error::unavailable("no session runs", "Start one first.")
 }
@@ -441,18 +488,8 @@ fn busy(note: Option<&Note>) -> Error {
 }
 
 /// What gives the right to trace.
-const RIGHTS: &str =
+pub const RIGHTS: &str =
     "Run it from an elevated prompt: the kernel's events belong to administrators.";
-
-fn no_folder(error: &io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => no_right("open the folder for its files"),
-        _ => Error::unavailable(
-            format!("the folder for the files of traces could not be made: {error}"),
-            RIGHTS,
-        ),
-    }
-}
 
 /// Wine has no such function, and Windows before 8 no such list.
 fn no_list(error: u32) -> Error {
@@ -462,23 +499,28 @@ fn no_list(error: u32) -> Error {
     }
 }
 
-fn no_right(step: &str) -> Error {
-    Error::NoTracing {
-        message: format!("Windows' own tracing was refused the right to {step}"),
-        hint: RIGHTS.to_owned(),
-    }
-}
-
-/// What Windows did not do, and why.
-fn refused(step: &'static str, error: u32) -> Error {
+/// What Windows did not do, and why. A process that is not elevated lacks the rights that its account
+/// has, so that this is the reason before any other.
+fn refused(step: &'static str, error: u32, elevated: Option<bool>) -> Error {
+    let no_right =
+        |message: String, hint: &str| Error::NoTracing { message, hint: hint.to_owned() };
     match error {
-        ACCESS_DENIED | PRIVILEGE_NOT_HELD => no_right(step),
-        NOT_ALL_ASSIGNED => Error::NoTracing {
-            message: "this account lacks the right to profile the system (SeSystemProfilePrivilege)"
+        ACCESS_DENIED | PRIVILEGE_NOT_HELD | NOT_ALL_ASSIGNED if elevated == Some(false) => {
+            no_right(
+                format!(
+                    "Windows' own tracing was refused the right to {step}: this prompt is not elevated"
+                ),
+                RIGHTS,
+            )
+        }
+        ACCESS_DENIED | PRIVILEGE_NOT_HELD => {
+            no_right(format!("Windows' own tracing was refused the right to {step}"), RIGHTS)
+        }
+        NOT_ALL_ASSIGNED => no_right(
+            "this account lacks the right to profile the system (SeSystemProfilePrivilege)"
                 .to_owned(),
-            hint: "A policy has taken \"Profile system performance\" from it: have it given back, and sign in again."
-                .to_owned(),
-        },
+            "A policy has taken \"Profile system performance\" from it: have it given back, and sign in again.",
+        ),
         NO_SYSTEM_RESOURCES => Error::unavailable(
             "all eight sessions of the kernel's events are in use (Win32 error 1450)",
             "End one: an elevated `logman query -ets` lists them.",
