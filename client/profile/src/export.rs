@@ -121,6 +121,7 @@ impl Format {
         let mut at = 0;
         while at < FORMATS.len() {
             all[at] = FORMATS[at].format;
+            assert!(all[at] as usize == at, "rows and variants are in the same order");
             at += 1;
         }
         all
@@ -128,8 +129,7 @@ impl Format {
 
     fn row(self) -> &'static FormatRow {
         const ROWS: &[FormatRow] = &FORMATS;
-        let at = Self::ALL.iter().position(|&format| format == self);
-        &ROWS[at.unwrap_or_default()]
+        &ROWS[self as usize]
     }
 
     /// Its name.

@@ -15,18 +15,6 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Key {
-    /// The machine that was recorded, if there are several recordings.
-    Machine,
-    /// The source, with its filter if it has one.
-    Source,
-    /// The process that was interrupted.
-    Process,
-    /// The thread that was interrupted.
-    Thread,
-    /// The processor.
-    Processor,
-    /// The type of core, if there are several.
-    Core,
     /// The module of the address.
     Module,
     /// The function of the address.
@@ -37,6 +25,18 @@ pub enum Key {
     Line,
     /// The address.
     Address,
+    /// The process that was interrupted.
+    Process,
+    /// The thread that was interrupted.
+    Thread,
+    /// The processor.
+    Processor,
+    /// The type of core, if there are several.
+    Core,
+    /// The machine that was recorded, if there are several recordings.
+    Machine,
+    /// The source, with its filter if it has one.
+    Source,
 }
 
 /// Everything that is known of a key. A new one is a row here, with its [`Value`].
@@ -221,6 +221,7 @@ impl Key {
         let mut at = 0;
         while at < KEYS.len() {
             all[at] = KEYS[at].key;
+            assert!(all[at] as usize == at, "rows and variants are in the same order");
             at += 1;
         }
         all
@@ -243,8 +244,7 @@ impl Key {
     /// Its row of the table.
     pub(crate) fn row(self) -> &'static KeyRow {
         const ROWS: &[KeyRow] = &KEYS;
-        let at = Self::ALL.iter().position(|&key| key == self);
-        &ROWS[at.unwrap_or_default()]
+        &ROWS[self as usize]
     }
 
     /// Its name.
