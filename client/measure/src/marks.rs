@@ -50,8 +50,8 @@ use thread_buffer::ThreadBuffer;
 /// The environment variable that tells a program which buffer to use.
 const VARIABLE: &str = "HALPROF_MARKS";
 
-/// How many marks a process makes when it finds a recorder. The time between them gives the cost of
-/// a mark.
+/// The number of marks that a process makes when it finds a recorder. The time between them gives
+/// the cost of a mark.
 const CALIBRATIONS: usize = 256;
 
 /// The recorder's buffer; `None` where there is no recorder.

@@ -65,10 +65,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How many passages of one region a thread keeps; any more are counted as [`Discard::Full`].
+/// The number of passages of one region that a thread keeps; any more are counted as
+/// [`Discard::Full`].
 const PASSAGES_MAX: usize = 1 << 20;
 
-/// How often an empty region is measured when a thread begins.
+/// The number of times that an empty region is measured when a thread begins.
 const CALIBRATIONS: usize = 64;
 
 /// Sources counted for the regions of any number of threads. Counting ends when this is dropped.
@@ -141,7 +142,7 @@ impl<'a, T: Transport> Regions<'a, T> {
         })
     }
 
-    /// How it counts.
+    /// The method of counting.
     pub const fn method(&self) -> Method {
         self.about.method
     }
@@ -234,7 +235,7 @@ fn check_fit<T: Transport>(connection: &mut Connection<T>, sources: &Sources) ->
 pub struct Thread<'r> {
     counters: RefCell<Box<dyn Counters + 'r>>,
     log: RefCell<Log>,
-    /// How many regions have been left so far.
+    /// The number of regions that have been left so far.
     passages: Cell<u64>,
     logs: &'r Mutex<Vec<Log>>,
 }
@@ -309,7 +310,7 @@ impl Drop for Region<'_, '_> {
     }
 }
 
-/// What one thread has counted so far.
+/// The counts of one thread so far.
 #[derive(Debug, Default)]
 struct Log {
     thread: String,

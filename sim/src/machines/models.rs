@@ -158,7 +158,7 @@ models! {
     "zen6" [16]
         "AMD Zen 6 (family 1Ah, model 50h): PerfMonV2, 6 counters";
     "hyperv-root-intel" [8]
-        "Windows on Hyper-V (VBS, or its root partition) on Intel: the counters are lent to it";
+        "Windows on Hyper-V (VBS, or its root partition) on Intel: it may use the counters";
     "hyperv-root-amd" [8]
         "Windows on Hyper-V (VBS, or its root partition) on AMD: the counters are masked";
     "hyperv-guest-intel" [4]

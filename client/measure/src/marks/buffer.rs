@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// How many distances of calibration marks are kept.
+/// The number of distances of calibration marks that are kept.
 const DISTANCES_MAX: usize = 1 << 14;
 
 /// The minimum time for which the clocks are compared.
@@ -34,7 +34,7 @@ pub struct Mark {
     pub value: u64,
     /// The process that made the mark.
     pub process: u32,
-    /// Its thread.
+    /// The thread that made it.
     pub thread: u32,
     /// The channel: an index in [`Buffer::names`].
     pub channel: u32,
@@ -42,7 +42,7 @@ pub struct Mark {
     pub reserved: u32,
 }
 
-/// What a mark costs, measured in the programs that were recorded.
+/// The cost of a mark, measured in the programs that were recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
@@ -50,7 +50,7 @@ pub struct Cost {
     pub min_ticks: u64,
     /// The median of these times.
     pub median_ticks: u64,
-    /// How many of these times were measured.
+    /// The number of times that were measured.
     pub distances: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct Buffer {
 #[derive(Debug)]
 struct Reader {
     begun: u64,
-    /// How many marks of each chunk have been read.
+    /// The number of marks of each chunk that have been read.
     read: Vec<usize>,
     /// The index of the name of each channel number in use.
     named: [Option<u32>; CHANNELS_MAX],
@@ -107,7 +107,7 @@ impl Buffer {
         })
     }
 
-    /// How a program finds the buffer: the name of an environment variable and its value.
+    /// The name and the value of the environment variable by which a program finds the buffer.
     pub fn environment(&self) -> (&'static str, String) {
         let handle = self.memory.handle();
         (VARIABLE, format!("{handle}:{:x}", self.token))
@@ -164,7 +164,7 @@ impl Buffer {
         self.step_ticks
     }
 
-    /// What a mark costs; `None` if no program has made one.
+    /// The cost of a mark; `None` if no program has made one.
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.reader.distances.clone();
         sorted.sort_unstable();

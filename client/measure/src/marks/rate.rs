@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How far apart the time-stamp counters of two processors may be: a millisecond at 4 GHz.
+/// The largest difference of the time-stamp counters of two processors: a millisecond at 4 GHz.
 pub(super) const SKEW_TICKS: u64 = 1 << 22;
 
 /// Pairs of readings at either end, of which the closest pair is used.
@@ -16,9 +16,9 @@ const PAIRS: usize = 16;
 pub struct Rate {
     /// Ticks per second of the system's clock.
     pub ticks_a_second: u64,
-    /// Its possible error, in billionths.
+    /// The possible error of the rate, in billionths.
     pub error_ppb: u64,
-    /// How long the two were compared.
+    /// The time over which the two clocks were compared.
     pub over: Duration,
 }
 
@@ -27,7 +27,7 @@ pub struct Rate {
 pub(super) struct Moment {
     ticks: u64,
     at: Instant,
-    /// How far apart the two readings may be.
+    /// The longest time between the two readings.
     apart: u64,
 }
 
@@ -51,7 +51,7 @@ impl Moment {
         step(pairs.filter_map(|(before, after)| after.checked_sub(*before)))
     }
 
-    /// How long the system's clock has run since.
+    /// The time on the system's clock since then.
     pub(super) fn elapsed(&self) -> Duration {
         self.at.elapsed()
     }

@@ -43,7 +43,7 @@ impl Cause {
     /// All causes.
     pub const ALL: [Self; 3] = [Self::Full, Self::Channels, Self::ThreadEnded];
 
-    /// Its name.
+    /// The cause in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -59,9 +59,9 @@ pub(super) struct Shared {
     magic: AtomicU64,
     /// Distinguishes this buffer from every other that ever existed.
     token: AtomicU64,
-    /// How many processes found it.
+    /// The number of processes that found the buffer.
     attached: AtomicU64,
-    /// How often the recorder has freed chunks.
+    /// The number of times that the recorder has freed chunks.
     pub(super) freed: AtomicU64,
     dropped: [AtomicU64; Cause::ALL.len()],
     pub(super) names: [Name; CHANNELS_MAX],
@@ -94,7 +94,7 @@ pub(super) struct Name {
 pub(super) struct Chunk {
     /// The process in the upper half, the thread in the lower half.
     pub(super) owner: AtomicU64,
-    /// How many marks are complete.
+    /// The number of complete marks.
     pub(super) count: AtomicU64,
     spare: [AtomicU64; 2],
     /// Time, value and channel of each mark.
@@ -179,7 +179,7 @@ impl Chunk {
     }
 }
 
-/// As much of a name as fits.
+/// A name, cut to what fits.
 fn fitting(name: &str) -> &str {
     let mut ends = (0..=NAME_MAX).rev();
     ends.find_map(|end| name.get(..end.min(name.len()))).unwrap_or_default()

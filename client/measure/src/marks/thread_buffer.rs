@@ -12,7 +12,7 @@ use std::sync::atomic::{
 /// The chunk that a thread fills.
 pub(super) struct ThreadBuffer<'a> {
     held: Cell<Option<Held<'a>>>,
-    /// How many marks are in it; [`MARKS`] without a chunk.
+    /// The number of marks in the chunk; [`MARKS`] without one.
     count: Cell<usize>,
     /// The value of [`Shared::freed`] when no chunk was free.
     refused: Cell<Option<u64>>,

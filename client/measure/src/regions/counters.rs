@@ -18,7 +18,7 @@ pub(super) const EVENTS_MAX: usize = 32;
 /// the same moment.
 const SLEPT_MS: u64 = 100;
 
-/// How often counters are read until no switch falls between them.
+/// The number of tries to read the counters without a switch between them.
 const TRIES: u32 = 8;
 
 /// Everything that is read at one moment.
@@ -28,9 +28,9 @@ pub(super) struct Reading {
     pub(super) ticks: u64,
     /// One value for each source, in their order.
     pub(super) values: [u64; EVENTS_MAX],
-    /// How often the thread was switched, where a switch voids a passage.
+    /// The number of switches of the thread, where a switch voids a passage.
     pub(super) switches: u64,
-    /// How long the machine has slept since it started.
+    /// The time that the machine has slept since it started.
     pub(super) slept_ms: u64,
 }
 
@@ -93,7 +93,7 @@ pub(super) trait Counters {
     }
 }
 
-/// What Windows has accumulated for the thread.
+/// The counts that Windows has accumulated for the thread.
 pub(super) struct Profiled<'a> {
     pub(super) platform: &'a dyn Platform,
     pub(super) profile: Box<dyn Profile>,

@@ -13,7 +13,7 @@ const NORMAL: f64 = 1.4826;
 /// The trimmed mean leaves out one in this many at either end.
 const TRIMMED: usize = 5;
 
-/// How many spreads above the median are still accepted.
+/// The number of spreads above the median that are still accepted.
 const SPREADS: f64 = 3.0;
 
 /// Which measurements are anomalous: those that are too large. Whatever disturbs a measurement,
@@ -49,7 +49,7 @@ pub struct Distribution {
     pub deviation: Option<f64>,
     /// The mean without the lowest and the highest fifth.
     pub trimmed_mean: f64,
-    /// How many were left out as anomalous.
+    /// The number of values that were left out as anomalous.
     pub culled: u64,
 }
 

@@ -17,7 +17,7 @@ use std::fmt::Debug;
 use std::sync::LazyLock;
 use std::sync::{Arc, Mutex};
 
-/// Where the counts of a thread come from, best first.
+/// The sources of a thread's counts, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -33,7 +33,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As the rest of a sentence.
+    /// The method in words, as the rest of a sentence.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::ThreadProfiling => "of the thread alone, by Windows' thread profiling",

@@ -13,14 +13,14 @@ use std::fmt::{Display, Formatter, Result as Formatted};
 pub struct Report {
     /// Whether the machine is modelled.
     pub modelled: bool,
-    /// Where the counts come from.
+    /// The method by which the counts were read.
     pub method: Method,
     /// Why better methods were not used.
     pub rejected: Vec<String>,
-    /// How long one reading of all counters takes, in nanoseconds on this computer: the shortest
+    /// The time that one reading of all counters takes, in nanoseconds on this computer: the shortest
     /// that a thread measured.
     pub reading_ns: f64,
-    /// How time is measured.
+    /// The clock by which time is measured.
     pub clock: String,
     /// Ticks of that clock per second.
     pub ticks_a_second: u64,
@@ -50,7 +50,7 @@ pub struct RegionRow {
     pub thread: String,
     /// The source with its filter, or `time-stamp ticks`.
     pub source: String,
-    /// Where the counts come from.
+    /// The method by which the counts were read.
     pub method: Method,
     /// The number of passages, including the culled ones.
     pub n: u64,
@@ -151,7 +151,7 @@ impl Report {
     }
 }
 
-/// What measuring one source costs: the minimum over the empty regions.
+/// The cost of measuring one source: the minimum over the empty regions.
 #[derive(Clone, Copy, Default)]
 struct Overhead {
     /// The cost of a region within itself.
@@ -211,7 +211,7 @@ const COLUMNS: [(&str, usize); 12] = [
     ("trimmed mean", 14),
     ("overhead", 9),
 ];
-/// How many of the columns are words, to the left of the numbers.
+/// The number of columns of words, to the left of the numbers.
 const WORDS: usize = 3;
 
 impl RegionRow {
