@@ -171,7 +171,7 @@ fn a_raw_selects_own_modes_are_its_filter_or_it_is_refused() {
 }
 
 #[test]
-fn an_interval_outside_its_limits_is_clamped_and_told() {
+fn an_interval_outside_its_limits_is_clamped_and_the_reply_says_so() {
     const MAX: u64 = (1 << 31) - 1;
     for (source, requested, used) in [
         (TOTAL_ISSUES, 0, 65536),

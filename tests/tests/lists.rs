@@ -270,7 +270,7 @@ fn a_source_tells_what_it_can() {
 
 /// 28,000 samples of 40 bytes are more than a reply may hold.
 #[test]
-fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
+fn a_drain_keeps_its_limit_and_names_every_processor() {
     let mut wire = Wire::new("skylake", 2);
     let every = Spec { interval: 20_000, ..spec(TOTAL_ISSUES) };
     let number = wire.run(every, SAMPLE);

@@ -132,7 +132,7 @@ fn fixed_counters_are_numbered_as_the_processor_does() {
 }
 
 #[test]
-fn errata_are_told_all() {
+fn all_errata_of_an_event_are_listed() {
     let one = Microarchitecture::all().iter().find(|one| one.table == "haswellx");
     let event = one.and_then(|one| one.event("MEM_LOAD_UOPS_RETIRED.L3_MISS"));
     assert_eq!(event.expect("an event").errata, "HSD74, HSD29, HSD25, HSM26, HSM30");

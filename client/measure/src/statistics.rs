@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unlike_the_others_is_told_and_can_be_left_out() {
+    fn outliers_are_reported_and_can_be_left_out() {
         let values = [100, 101, 99, 100, 5000, 102, 98];
         let all = Summary::from_values(&values, false).expect("values");
         assert_eq!((all.outliers.as_slice(), all.kept.len()), (&[4][..], 7));

@@ -177,7 +177,7 @@ mod loom_tests {
     /// Every interleaving of a producer of three events and a consumer, on a ring of two. loom
     /// executes in program order, so that the consumer's release of its count has no witness here.
     #[test]
-    fn no_event_is_torn_lost_untold_or_seen_twice() {
+    fn no_event_is_torn_lost_without_a_count_or_seen_twice() {
         loom::model(|| {
             let words: Arc<Vec<Word>> = Arc::new((0..WORDS).map(|_| Word::new(0)).collect());
             // The consumer is the second thread: see the ring of samples.

@@ -172,7 +172,7 @@ fn a_device_that_goes_by_surprise_leaves_the_counters_reserved() {
 }
 
 #[test]
-fn another_owner_is_told_and_nothing_is_kept() {
+fn another_owner_is_named_and_nothing_is_kept() {
     let Some(mut client) = client("skylake", PROCESSORS, 1) else { return };
     client.model.machine.kernel.by_thread_of_another = true;
     let number = client.configured(session::THREADS, &SOURCES.map(spec));

@@ -140,7 +140,7 @@ fn the_order_of_buffers_in_the_file_does_not_matter() {
 }
 
 #[test]
-fn a_lost_buffer_is_told() {
+fn a_lost_buffer_is_counted() {
     let Some(bytes) = trace("artificial_pmc.etl") else { return };
     let without = [&bytes[..4096 * 3], &bytes[4096 * 4..]].concat();
     let trace = Trace::open(Cursor::new(without)).expect("a trace");

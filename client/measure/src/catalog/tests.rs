@@ -45,7 +45,7 @@ fn every_form_of_naming_finds_its_source() {
 }
 
 #[test]
-fn names_that_are_not_there_are_told() {
+fn unknown_names_are_refused_by_name() {
     for text in ["Nonsense", "0x999", "3", "Profile", "rXYZ", "Total Issues", "Pröfile"] {
         assert_eq!(resolved(text, Emon).expect_err(text).code(), "source-unknown", "{text}");
     }
@@ -90,7 +90,7 @@ fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
 }
 
 #[test]
-fn the_select_without_what_halprof_sets_is_told() {
+fn the_select_is_given_without_the_bits_that_halprof_sets() {
     for (select, interface, without) in [
         ("r5300C0", Emon, "`r300C0`"),
         ("r1005300C0", Emon, "edge"),
@@ -112,7 +112,7 @@ fn kind(model: &str) -> CpuType {
 }
 
 #[test]
-fn bits_that_a_processor_lacks_are_told() {
+fn bits_that_a_processor_lacks_are_refused_by_name() {
     let (skylake, sapphire_rapids) = (kind("skylake"), kind("sapphire-rapids"));
     let event = |name: &str| {
         let event = Microarchitecture::all().iter().find_map(|one| one.event(name));

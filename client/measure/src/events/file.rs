@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_told() {
+    fn a_file_that_is_no_event_list_is_refused() {
         for text in [
             "",
             "{}",

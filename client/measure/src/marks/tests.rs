@@ -204,7 +204,7 @@ fn check(marks: &[Mark], buffer: &Buffer, since: u64) {
 }
 
 #[test]
-fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
+fn overwritten_marks_are_left_out_and_counted() {
     let since = crate::rdpmc::timestamp();
     let (mut buffer, shared) = shared_buffer();
     let thread_buffer = ThreadBuffer::new();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interrupt_disturbed_is_culled_and_told() {
+    fn passages_that_an_interrupt_disturbed_are_culled_and_counted() {
         // Median 1000, median absolute deviation 0: the spread is 1 % of the median.
         let mut values = vec![1000; 90];
         values.extend([1001; 7]);

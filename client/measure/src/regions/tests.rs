@@ -170,7 +170,7 @@ fn every_model_can_be_swept() {
 }
 
 #[test]
-fn passes_that_differ_are_told() {
+fn passes_that_differ_are_reported() {
     let mut connection = modelled("skylake");
     let mut runs = 0;
     let swept = sweep(&mut connection, "all:u", 1, |model| {

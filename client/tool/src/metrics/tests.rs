@@ -115,7 +115,7 @@ formula = "100 * stalls / cycles"
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn an_error_in_a_metric_file_names_its_line() {
     const METRIC: &str = "[[metric]]\nid = \"x\"\nname = \"x\"\nformula = \"A / B\"\n";
     const TOPDOWN: &str = "[[topdown]]\ntables = \"t\"\nname = \"A\"\nlevel = 1\n";
     // Of a metric that begins in line 2.

@@ -85,7 +85,7 @@ fn a_mark_costs_next_to_nothing_without_a_recorder() {
 }
 
 #[test]
-fn repetitions_are_told_from_what_surrounds_them() {
+fn repetitions_are_measured_apart_from_their_surroundings() {
     let text = repetitions::measured().expect("measured");
     assert!(text.lines().last().expect("a result").starts_with("one multiplication: "), "{text}");
     assert!(text.contains("a pair of time stamps alone: "), "{text}");

@@ -94,7 +94,7 @@ fn report_with_lost<const N: usize>(lost: [(&str, u64); N]) -> Ran {
 
 /// All samples that a number can count are lost, and one more.
 #[test]
-fn losses_that_exceed_every_number_are_told() {
+fn losses_beyond_the_largest_number_are_reported() {
     let report = report_with_lost([("a", u64::MAX), ("b", 1)]);
     assert_eq!(report.status, 0, "{}", report.stderr);
     let all = "18,446,744,073,709,551,615";

@@ -38,7 +38,7 @@ fn turns(turns: u64) {
 
 pub(crate) fn all() -> Vec<Trial> {
     trials! {
-        a_time_line_is_told
+        a_timeline_shows_marks_and_intervals
         marks_are_recorded_beside_samples
         a_killed_recorder_leaves_what_it_had
         a_program_without_marks_runs
@@ -66,7 +66,7 @@ fn read(file: &str) -> Recording {
     source.take_recording()
 }
 
-fn a_time_line_is_told() {
+fn a_timeline_shows_marks_and_intervals() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file, "--between", "begin,end"], &["turns"]);
     let lost = (&value["dropped"]["full"], &value["invalid_entries"]);

@@ -27,7 +27,7 @@ pub(crate) fn all() -> Vec<Trial> {
         statuses_are_passed_on_where_it_is_sampled
         the_first_failure_of_several_runs
         what_does_not_start_is_an_error
-        the_scope_is_told
+        the_result_names_its_scope
         what_it_prints_is_not_in_the_result
         what_dies_at_once_is_counted
         a_duration_ends_the_program
@@ -166,7 +166,7 @@ fn what_does_not_start_is_an_error() {
     }
 }
 
-fn the_scope_is_told() {
+fn the_result_names_its_scope() {
     let ran = ran(&with_script("--json stat -e TotalCycles", "exit 7"));
     let expected = serde_json::json!({
         "processors": [0, 1],

@@ -260,7 +260,7 @@ fn an_edge_is_in_a_module_if_one_side_is() {
 }
 
 #[test]
-fn without_branches_the_remedy_is_told() {
+fn a_recording_without_branches_says_how_to_record_them() {
     let (_folder, path) = recorded(&[], &[(0, 7, &[])]);
     let error = Branches::read(&[&path], &query(EDGES), &SymbolPath::default());
     let error = error.expect_err("no branches");
@@ -300,7 +300,7 @@ fn records_of_samples_that_a_filter_refuses_do_not_count() {
 }
 
 #[test]
-fn sides_are_told_apart_by_what_is_asked_for() {
+fn branch_sides_are_grouped_by_the_requested_keys() {
     let (_folder, path) = recorded(&[], &[(0, 7, &ROUND)]);
     let symbol = Value::Symbol { module: "own.exe".into(), symbol: None };
     let line = Value::Line { module: "own.exe".into(), line: None };

@@ -216,7 +216,7 @@ fn a_table_does_not_part_the_rows_of_another() {
 }
 
 #[test]
-fn processors_and_types_of_cores_are_told_apart() {
+fn rows_of_processors_and_core_types_are_separate() {
     let on = |processor| Sample { processor, ..sample(0, 7, 0x1000, Mode::User) };
     let samples = [0, 9, 4, 9, 12].map(on);
     let by_processor = [("9", 2), ("0", 1), ("4", 1), ("12", 1)];
@@ -313,7 +313,7 @@ fn time_begins_with_the_first_sample_whichever_stands_first() {
 
 /// Rows of equal totals are cut by name, as if all had been sorted.
 #[test]
-fn rows_that_are_left_out_are_told() {
+fn the_number_of_omitted_rows_is_shown() {
     let (_folder, path) = recorded(&some());
     let section = |rows| {
         let report = report(&path, &Query { rows, ..by(&[Key::Module]) });
@@ -431,7 +431,7 @@ fn different_events_are_not_parts_of_one_whole() {
 }
 
 #[test]
-fn of_several_recordings_only_what_all_have_in_common_is_told() {
+fn several_recordings_show_only_what_they_have_in_common() {
     let text = str::to_owned;
     let recording = |name: &str, modelled, interrupted, unknown| Recording {
         metadata: Metadata {
@@ -504,7 +504,7 @@ fn changing() -> (TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
+fn a_reused_identifier_or_address_is_resolved_by_time() {
     let (_folder, path) = changing();
     let read = |keys: &[Key], processes: Vec<Pattern>| {
         let filter = Filter { processes, ..Filter::default() };

@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_that_is_off_by_more_than_its_bounds_is_told() {
+    fn a_sum_outside_its_bounds_is_reported() {
         let part = |value, error| TopDownRow {
             cpu_type: "a".to_owned(),
             metric: "A".to_owned(),
