@@ -16,6 +16,10 @@ const COUNTERS: u16 = 7;
 const PEBS: u16 = 0x8000;
 /// Extended items follow an event header (evntcons.h, `EVENT_HEADER_FLAG_EXTENDED_INFO`).
 const EXTENDED: u16 = 1;
+/// The process that wrote an event has pointers of 32 bits (evntcons.h, `EVENT_HEADER_FLAG_32_BIT_HEADER`),
+/// or of 64.
+pub const POINTER_32: u16 = 0x20;
+pub const POINTER_64: u16 = 0x40;
 /// An extended item of counter values (evntcons.h, `EVENT_HEADER_EXT_TYPE_PMC_COUNTERS`).
 const ITEM_COUNTERS: u16 = 8;
 
@@ -66,6 +70,30 @@ layout! {
         time: i64,
         guid: guid,
         processor_time: u64,
+    }
+}
+
+layout! {
+    /// A manifest or TraceLogging event (evntcons.h, `EVENT_HEADER`).
+    pub struct Manifest {
+        size: u16,
+        header_type: u8,
+        marker: u8,
+        flags: u16,
+        property: u16,
+        thread: u32,
+        process: u32,
+        time: i64,
+        guid: guid,
+        id: u16,
+        version: u8,
+        channel: u8,
+        level: u8,
+        opcode: u8,
+        task: u16,
+        keywords: u64,
+        processor_time: u64,
+        activity: guid,
     }
 }
 
@@ -133,6 +161,15 @@ impl Form {
     }
 }
 
+/// The pointer size in the flags of a manifest event.
+const fn pointer(flags: u16) -> Option<PointerSize> {
+    match flags & (POINTER_32 | POINTER_64) {
+        POINTER_32 => Some(PointerSize::Four),
+        POINTER_64 => Some(PointerSize::Eight),
+        _ => None,
+    }
+}
+
 /// The fields from an offset on.
 fn at(bytes: &[u8], offset: usize) -> Fields<'_> {
     Fields::new(bytes.get(offset..).unwrap_or_default(), PointerSize::Eight)
@@ -153,6 +190,8 @@ pub struct Header {
     pub time: Option<i64>,
     /// The thread that wrote it and its process, where the header has them.
     pub writer: Option<(u32, u32)>,
+    /// The pointer size of the process that wrote it, where the header has it.
+    pub pointer: Option<PointerSize>,
     /// The number of counter values that end a perfinfo header.
     counters: u16,
 }
@@ -206,6 +245,7 @@ impl Header {
             time: time.and_then(|offset| at(bytes, offset).i64()),
             writer: writer
                 .and_then(|offset| Some((at(bytes, offset).u32()?, at(bytes, offset + 4).u32()?))),
+            pointer: if form == Form::Manifest { pointer(at(bytes, 4).u16()?) } else { None },
             counters: if form == Form::PerfInfo { word >> COUNTERS_SHIFT & COUNTERS } else { 0 },
         })
     }

@@ -7,6 +7,7 @@
 
 pub mod counters;
 pub mod image;
+pub mod managed;
 pub mod process;
 pub mod processor;
 pub mod stack;
@@ -37,6 +38,7 @@ pub enum EventKind<'a> {
     CounterNames(counters::CounterNames),
     Corruption(counters::Corruption),
     Interval(Box<counters::Interval>),
+    Managed(Box<managed::Managed>),
     /// A real-time session lost events (opcode 32), buffers (33) or its file (34).
     Lost,
     /// Something that is not read here.
@@ -46,12 +48,18 @@ pub enum EventKind<'a> {
 }
 
 /// Reads the payload of an event. `None` if it is shorter than its layout, or contradicts itself.
+/// `pointer` is that of the event's header, where it has one, else the trace's.
 pub fn decode(id: EventId, pointer: PointerSize, payload: &[u8]) -> Option<EventKind<'_>> {
     let fields = Fields::new(payload, pointer);
     match id.normalized() {
         EventId::Kernel { group, opcode, version } => kernel(group, opcode, version, fields),
         EventId::Classic { guid, opcode, version } => classic(guid, opcode, version, fields),
-        EventId::Manifest { .. } | EventId::Other { .. } => Some(EventKind::Unknown),
+        // A program's own event says nothing of whether the kernel's trace is whole.
+        EventId::Manifest { guid, id, .. } => Some(
+            managed::managed(guid, id, fields)
+                .map_or(EventKind::Unknown, |managed| EventKind::Managed(Box::new(managed))),
+        ),
+        EventId::Other { .. } => Some(EventKind::Unknown),
     }
 }
 

@@ -124,9 +124,10 @@ impl<R: Read + Seek> Trace<R> {
             return Ok(None);
         };
         self.events += 1;
-        let &Header { id, length, writer, .. } = record.header;
+        let &Header { id, length, writer, pointer, .. } = record.header;
         let payload = &record.bytes[usize::from(length)..];
-        let kind = payload::decode(id, self.header.pointer(), payload).unwrap_or_else(|| {
+        let pointer = pointer.unwrap_or(self.header.pointer());
+        let kind = payload::decode(id, pointer, payload).unwrap_or_else(|| {
             damage.add(Cause::Payload);
             EventKind::Damaged
         });

@@ -20,6 +20,7 @@
 //! | `STAK` | a [`StackId`] for each sample | right before the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
+//! | `METH` | a list of [`Method`] as JSON | anywhere |
 //! | `CNTS` | [`TraceCounts`] without their threads as JSON | once |
 //! | `THRD` | a list of threads with their counts as JSON | after `CNTS` |
 //! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
@@ -56,6 +57,7 @@ pub mod inventory;
 mod known_rows;
 mod live;
 mod marks;
+mod methods;
 mod open;
 pub(crate) mod origin;
 mod process_ids;
@@ -70,6 +72,7 @@ pub use background::{Background, Block, Sink};
 pub use etl::{LOST_EVENTS, convert};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
+pub use methods::Method;
 pub(crate) use open::open_waits;
 pub use open::{open, processors, read};
 pub use process_ids::ProcessIds;
@@ -501,6 +504,8 @@ pub struct Recording {
     pub processes: Vec<Process>,
     /// The modules and where they were loaded, in the order in which they were seen.
     pub modules: Vec<Module>,
+    /// Code that runtimes made while programs ran.
+    pub methods: Vec<Method>,
     /// Which identifiers stand for several processes. Samples as a [`SampleSource`] gives them have a number
     /// of these for their process.
     pub process_ids: ProcessIds,

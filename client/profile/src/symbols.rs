@@ -14,6 +14,7 @@ mod functions;
 mod identity;
 mod image;
 mod lookup;
+mod methods;
 mod pdb;
 mod search;
 mod store;
@@ -29,6 +30,7 @@ pub use executable::Executable;
 pub use functions::Function;
 pub use image::{build_of, build_where_loaded, identity_of};
 use lookup::Lookup;
+use methods::{MethodMatch, Methods};
 use rustc_hash::FxHashMap;
 pub use search::SymbolPath;
 use shared_types::Mode;
@@ -182,6 +184,8 @@ pub struct Symbols {
     files: Vec<Option<Lookup>>,
     everywhere: ModuleIndex,
     of_process: FxHashMap<u32, ModuleIndex>,
+    /// Code that is in no file.
+    methods: Methods,
     process_ids: ProcessIds,
     texts: HashSet<Arc<str>>,
     frames: FxHashMap<(usize, u64), Frame>,
@@ -210,6 +214,7 @@ impl Symbols {
             path: path.for_recording(&recording.metadata),
             everywhere: ModuleIndex::new(&modules, everywhere),
             of_process: of_process.collect(),
+            methods: Methods::new(recording),
             process_ids: recording.process_ids.clone(),
             file_of,
             files,
@@ -239,18 +244,24 @@ impl Symbols {
 
     /// The code at an address of a process, uncached, for a caller that asks for each address once.
     pub(crate) fn resolve(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
-        match self.module(process, ip, mode) {
+        let frame = match self.module(process, ip, mode) {
             Some(index) => self.look_up(index, ip - self.modules[index].start),
             None => self.unplaced(ip, mode),
-        }
+        };
+        self.with_method(frame, process, ip, mode)
     }
 
     /// The code at an address of a process. The result is cached.
     pub fn frame(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
-        let Some(index) = self.module(process, ip, mode) else {
-            return self.unplaced(ip, mode);
+        let frame = match self.module(process, ip, mode) {
+            Some(index) => self.frame_of_file(index, ip - self.modules[index].start),
+            None => self.unplaced(ip, mode),
         };
-        let address = ip - self.modules[index].start;
+        self.with_method(frame, process, ip, mode)
+    }
+
+    /// The code at an address relative to a module's start, as the files of its build have it.
+    fn frame_of_file(&mut self, index: usize, address: u64) -> Frame {
         let key = (self.file_of[index], address);
         if let Some(frame) = self.frames.get(&key) {
             return frame.clone();
@@ -260,12 +271,35 @@ impl Symbols {
         frame
     }
 
+    /// The method that a runtime has at an address of a process.
+    fn method(&self, process: u32, ip: u64, mode: Mode) -> Option<MethodMatch> {
+        let methods = (mode == Mode::User).then_some(&self.methods)?;
+        methods.at(&self.process_ids, process, ip)
+    }
+
+    /// What the runtime says of code that no symbol names. Code that was compiled ahead of time is in
+    /// an image, whose name stays.
+    fn with_method(&self, mut frame: Frame, process: u32, ip: u64, mode: Mode) -> Frame {
+        if frame.symbol.is_none()
+            && let Some(method) = self.method(process, ip, mode)
+        {
+            if &*frame.module == UNKNOWN {
+                frame.module = method.module;
+            }
+            frame.symbol = Some(method.name);
+            frame.offset = ip - method.start;
+        }
+        frame
+    }
+
     /// The code at an address of a process as far as its module says, without a function. Opens no
     /// file.
     pub(crate) fn module_alone(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         let mut frame = self.unplaced(ip, mode);
         if let Some(index) = self.module(process, ip, mode) {
             frame.module = intern(&mut self.texts, &self.modules[index].name);
+        } else if let Some(method) = self.method(process, ip, mode) {
+            frame.module = method.module;
         }
         frame
     }

@@ -8,11 +8,13 @@ use halprof_etw::PointerSize;
 use halprof_etw::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER, flag};
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
-use halprof_etw::header::{COUNTERS_SHIFT, Full, PerfInfo, System};
+use halprof_etw::header::{
+    COUNTERS_SHIFT, Full, Manifest, POINTER_32, POINTER_64, PerfInfo, System,
+};
 use halprof_etw::id::{self, EventId, group};
 use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::trace::TraceHeader;
-use halprof_etw::payload::{Change, EventKind, counters, image, process, thread};
+use halprof_etw::payload::{Change, EventKind, counters, image, managed, process, thread};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// A session.
@@ -288,6 +290,13 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Pdb(_) => {
             return Some(EventId::Classic { guid: id::IMAGE_ID, opcode: 36, version: 2 });
         }
+        EventKind::ImageId(_) => {
+            return Some(EventId::Classic { guid: id::IMAGE_ID, opcode: 0, version: 2 });
+        }
+        EventKind::Managed(managed) => {
+            let (guid, id) = managed.event()?;
+            return Some(EventId::Manifest { guid, id, version: 0 });
+        }
         _ => return None,
     };
     Some(EventId::Kernel { group, opcode, version })
@@ -362,7 +371,25 @@ fn header(
             Full { thread, process, time, ..ids }.write(output);
             0
         }
-        EventId::Manifest { .. } | EventId::Other { .. } => 0,
+        EventId::Manifest { guid, id, version } => {
+            let header_type = if is_64 { 19 } else { 18 };
+            let pointers = if is_64 { POINTER_64 } else { POINTER_32 };
+            Manifest {
+                header_type,
+                marker: FLAGS,
+                flags: pointers,
+                thread,
+                process,
+                time,
+                guid,
+                id,
+                version,
+                ..Manifest::default()
+            }
+            .write(output);
+            0
+        }
+        EventId::Other { .. } => 0,
     }
 }
 
@@ -381,6 +408,8 @@ fn payload(output: &mut Output, kind: &EventKind<'_>) {
         EventKind::Process(process) => process::write(process, output),
         EventKind::Image(image) => image::write(image, output),
         EventKind::Pdb(pdb) => pdb.write(output),
+        EventKind::ImageId(id) => id.write(output),
+        EventKind::Managed(managed) => managed::write(managed, output),
         _ => {}
     }
 }

@@ -65,6 +65,7 @@ impl Recording {
         totals.metadata.machine = format!("{count} recordings: {}", totals.metadata.machine);
         totals.processes.clear();
         totals.modules.clear();
+        totals.methods.clear();
         totals.process_ids = ProcessIds::default();
         totals.events.clear();
         Some(totals)

@@ -6,7 +6,10 @@
 //! the first sample that has them. What the trace does not say is left open: times before the session
 //! began, intervals that no event names.
 
+mod methods;
+
 use super::known_rows::KnownRows;
+use super::methods::SampledAddresses;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
@@ -26,6 +29,7 @@ use halprof_measure::tracing::analysis::lives::between;
 use halprof_measure::tracing::analysis::waits::{Wait, Waits};
 use halprof_measure::{Error, Result};
 use indexmap::IndexSet;
+use methods::Methods;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use shared_types::Mode;
 use std::collections::BTreeMap;
@@ -141,6 +145,7 @@ impl TraceSamples {
         let Self { recording, samples, stacks, .. } = self;
         writer.processes(&recording.processes)?;
         writer.modules(&recording.modules)?;
+        writer.methods(&recording.methods)?;
         if recording.stacks.is_empty() {
             writer.samples(&samples)?;
         } else {
@@ -223,6 +228,7 @@ struct Builder {
     modules: Vec<Module>,
     /// The module at an address of a process now, as an index of `modules`.
     live_modules: FxHashMap<(Option<u32>, u64), usize>,
+    methods: Methods,
     /// Identities by process and address: the merge of a trace writes them far from their images.
     identities: FxHashMap<(Option<u32>, u64), Identity>,
     stamps: FxHashMap<(Option<u32>, u64), Stamp>,
@@ -249,6 +255,7 @@ impl Builder {
             live_processes: FxHashMap::default(),
             modules: Vec::new(),
             live_modules: FxHashMap::default(),
+            methods: Methods::default(),
             identities: FxHashMap::default(),
             stamps: FxHashMap::default(),
             span_ns: None,
@@ -275,7 +282,15 @@ impl Builder {
             }
             EventKind::Interval(interval) => self.interval(*interval),
             EventKind::Thread(thread) => _ = self.threads.event(event.time, &thread),
-            EventKind::Process(process) => self.process(time, *process),
+            EventKind::Process(process) => {
+                self.methods.process(process.process, process.change, time);
+                self.process(time, *process);
+            }
+            EventKind::Managed(managed) => {
+                if let Some((_, process)) = event.writer {
+                    self.methods.event(process, time, *managed);
+                }
+            }
             EventKind::Image(image) => self.image(time, &image),
             EventKind::ImageId(id) => self.image_id(&id),
             EventKind::Pdb(pdb) => self.pdb(*pdb),
@@ -484,6 +499,8 @@ impl Builder {
         for module in self.modules {
             known.add_module(&mut recording, module);
         }
+        let addresses = SampledAddresses::new(&self.samples, &stacks, &recording.stacks);
+        recording.methods = self.methods.finish(&addresses);
         TraceSamples { metadata, recording, samples: self.samples, stacks }
     }
 

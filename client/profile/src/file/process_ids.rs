@@ -1,13 +1,13 @@
 //! Processes in time: an identifier may belong to one program after another, and one module may be
-//! loaded where another was.
+//! loaded where another was, or code made by a runtime.
 
-use super::{Module, Process, Recording, Sample};
+use super::{Method, Module, Process, Recording, Sample};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Which identifiers stand for several processes, or for one with several modules at one address, and
-/// when. Samples of those have numbers of their own in place of the identifier.
+/// Which identifiers stand for several processes, or for one with several modules or methods at one
+/// address, and when. Samples of those have numbers of their own in place of the identifier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIds {
     /// The numbers of an identifier, by when each begins; the first is the identifier itself.
@@ -32,7 +32,7 @@ const FIRST: u32 = 0x7FFF_FFFF;
 const STEP: u32 = 4;
 
 impl ProcessIds {
-    /// What the processes and modules of a recording say.
+    /// What the processes, modules and methods of a recording say.
     pub(super) fn of(recording: &Recording) -> Self {
         let mut processes: FxHashMap<u32, Vec<&Process>> = FxHashMap::default();
         for process in &recording.processes {
@@ -44,14 +44,20 @@ impl ProcessIds {
                 modules.entry(id).or_default().push(module);
             }
         }
-        let mut ids: Vec<u32> = processes.keys().chain(modules.keys()).copied().collect();
+        let mut methods: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
+        for Method { process, loaded, unloaded, .. } in &recording.methods {
+            methods.entry(*process).or_default().extend(loaded.iter().chain(unloaded));
+        }
+        let ids = processes.keys().chain(modules.keys()).chain(methods.keys());
+        let mut ids: Vec<u32> = ids.copied().collect();
         ids.sort_unstable();
         ids.dedup();
         let mut process_ids = Self::default();
         let mut next = FIRST;
         for id in ids {
             let lives = lives(processes.remove(&id).unwrap_or_default());
-            let changes = changes(modules.remove(&id).unwrap_or_default());
+            let mut changes = changes(modules.remove(&id).unwrap_or_default());
+            changes.extend(methods.remove(&id).unwrap_or_default());
             process_ids.add(id, &lives, changes, &mut next);
         }
         process_ids
@@ -117,6 +123,11 @@ impl ProcessIds {
     /// The identifier that a number stands for.
     pub fn id(&self, number: u32) -> u32 {
         self.by_number.get(&number).map_or(number, |id_span| id_span.id)
+    }
+
+    /// When what a number stands for began; 0 if it was always so.
+    pub(crate) fn since(&self, number: u32) -> u64 {
+        self.by_number.get(&number).map_or(0, |id_span| id_span.span.start)
     }
 
     /// The first number of a process, which is the same for all its time.

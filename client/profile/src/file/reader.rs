@@ -5,12 +5,13 @@ use super::branches::Records;
 use super::counts::{COUNTS, THREADS, ThreadSums};
 use super::known_rows::KnownRows;
 use super::marks::{CHANNELS, MARKS};
+use super::methods::METHODS;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::{FRAMES, STACKS};
 use super::{
-    BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
-    PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES, STATISTICS,
-    Sample, StackFrame, StackId, Statistics, VERSION,
+    BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Method,
+    Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
+    STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -132,13 +133,13 @@ impl Reader<File> {
         Ok(reader)
     }
 
-    /// What its processes and modules say of the times of identifiers, as far as it can be read.
+    /// What its processes, modules and methods say of the times of identifiers, as far as it can be read.
     fn process_ids(mut self) -> ProcessIds {
         while let Ok(true) | Err(Bad::Block(_)) = self.look_ahead() {}
         ProcessIds::of(&self.recording)
     }
 
-    /// Reads a block if it is of processes or modules, and passes over all others; answers whether
+    /// Reads a block if it is of processes, modules or methods, and passes over all others; answers whether
     /// there was one.
     fn look_ahead(&mut self) -> std::result::Result<bool, Bad> {
         let Some(head) = self.head()? else {
@@ -147,6 +148,7 @@ impl Reader<File> {
         match head.tag {
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
+            METHODS => self.method_block(head)?,
             _ => {
                 let past = SeekFrom::Current(head.length.into());
                 self.file.seek(past).map_err(Bad::Io)?;
@@ -287,6 +289,7 @@ impl<R: Read> Reader<R> {
             BRANCHES => self.branch_block(head, awaiting_branches, branches)?,
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
+            METHODS => self.method_block(head)?,
             STATISTICS => {
                 let statistics: Statistics = self.json(head)?;
                 self.recording.damaged_parts.clone_from(&statistics.damage);
@@ -464,6 +467,12 @@ impl<R: Read> Reader<R> {
         for module in self.rows::<Module>(head)? {
             self.known_rows.add_module(&mut self.recording, module);
         }
+        Ok(())
+    }
+
+    fn method_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        let methods = self.rows::<Method>(head)?;
+        self.recording.methods.extend(methods);
         Ok(())
     }
 

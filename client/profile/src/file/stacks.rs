@@ -48,6 +48,11 @@ impl StackId {
         self.0 == 0
     }
 
+    /// The index of its innermost frame in a table; `None` if no caller is known.
+    pub(super) const fn index(self) -> Option<usize> {
+        (self.unmarked().0 as usize).checked_sub(1)
+    }
+
     /// As in a file, with a flag for a user half that is [shared](StackCounts::shared).
     pub(super) const fn marked(self, shared: bool) -> Self {
         Self(if shared { self.0 | Self::SHARED } else { self.0 })

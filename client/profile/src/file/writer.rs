@@ -2,12 +2,13 @@
 
 use super::counts::{COUNTS, THREADS, thread_sums};
 use super::marks::{CHANNELS, MARKS};
+use super::methods::METHODS;
 use super::origin::seal;
 use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
-    Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample, StackId,
-    StackTable, Statistics, VERSION,
+    Method, Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample,
+    StackId, StackTable, Statistics, VERSION,
 };
 use halprof_measure::tracing::analysis::counts::TraceCounts;
 use halprof_measure::{Error, Result};
@@ -152,6 +153,11 @@ impl Writer {
             .iter()
             .map(|module| Module { seal: Some(seal(key, &self.origin, module)), ..module.clone() });
         self.rows(MODULES, &sealed.collect::<Vec<_>>())
+    }
+
+    /// Records code that runtimes made.
+    pub fn methods(&mut self, methods: &[Method]) -> Result<()> {
+        self.rows(METHODS, methods)
     }
 
     /// Records other events.
