@@ -81,6 +81,12 @@ pub use source::{BranchVisitor, SampleSource, SampleVisitor};
 pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};
 pub use writer::{Writer, backup_path, replace, write_whole};
 
+/// The process of samples of which nobody knows it. Windows' tracing writes this, too, where an event
+/// has no process.
+pub const NO_PROCESS: u32 = u32::MAX;
+/// How it is called.
+pub(crate) const UNKNOWN_PROCESS: &str = "unknown process";
+
 /// The first eight bytes of every recording.
 pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
 /// The version of this format.

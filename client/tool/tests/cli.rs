@@ -33,5 +33,6 @@ mod tables;
 mod terminal;
 mod timeline;
 mod top;
+mod trace_cases;
 mod traces;
 mod windows_script;

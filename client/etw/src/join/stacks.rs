@@ -110,6 +110,8 @@ pub struct Joined<T> {
     pub user: Option<StackNumber>,
     /// Whether the user half named another event of the same stay in the kernel.
     pub is_shared: bool,
+    /// The process that a stack of the event names.
+    pub process: Option<u32>,
 }
 
 /// The stacks and events that were not joined.
@@ -123,6 +125,21 @@ pub struct Unmatched {
     pub undefined: u64,
     /// Definitions of keys that no stack named.
     pub unused_definitions: u64,
+}
+
+/// What a stack names: an event, by its time and thread, preferably of the stack's processor.
+#[derive(Clone, Copy)]
+struct Named {
+    processor: u16,
+    time: i64,
+    process: u32,
+    thread: u32,
+}
+
+impl Named {
+    const fn new(processor: u16, event_time: u64, process: u32, thread: u32) -> Self {
+        Self { processor, time: event_time.cast_signed(), process, thread }
+    }
 }
 
 struct Waiting<T> {
@@ -189,7 +206,7 @@ impl<T> Joiner<T> {
             queue.in_user_mode = Some(time);
         }
         self.waiting.push_back(Waiting {
-            joined: Joined { event, kernel: None, user: None, is_shared: false },
+            joined: Joined { event, kernel: None, user: None, is_shared: false, process: None },
             time,
             thread,
             processor,
@@ -198,19 +215,17 @@ impl<T> Joiner<T> {
     }
 
     /// Takes what an event says of stacks: one with its frames, half of one by its key, a key's frames,
-    /// or that a thread ended.
+    /// or that a thread has ended.
     pub fn stacks_of(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Stack(Stack { event_time, thread, frames, .. }) => {
-                self.stack(event.processor, *event_time, *thread, frames);
-            }
-            EventKind::StackKey(StackKey { event_time, thread, half, key, .. }) => {
-                self.key(event.processor, *event_time, *thread, *half, *key);
-            }
+            EventKind::Stack(stack) => self.stack(event.processor, stack),
+            EventKind::StackKey(key) => self.key(event.processor, key),
             EventKind::StackDefinition(definition) => {
                 self.definition(definition.key, &definition.frames);
             }
-            EventKind::Thread(thread) if thread.change == Change::End => {
+            // The event of its end comes before: it has samples and stacks until its last switch.
+            EventKind::Switch(switch) if switch.ends_thread() => self.thread_end(switch.old_thread),
+            EventKind::Thread(thread) if thread.change == Change::Start => {
                 self.thread_end(thread.thread);
             }
             _ => {}
@@ -218,24 +233,26 @@ impl<T> Joiner<T> {
     }
 
     /// A stack with its frames, on `processor`.
-    pub fn stack(&mut self, processor: u16, event_time: u64, thread: u32, frames: &Frames<'_>) {
-        let (kernel, user) = frames.halves();
+    pub fn stack(&mut self, processor: u16, stack: &Stack<'_>) {
+        let (kernel, user) = stack.frames.halves();
+        let named = Named::new(processor, stack.event_time, stack.process, stack.thread);
         let mut is_matched = false;
         for (half, frames) in [(Half::Kernel, kernel), (Half::User, user)] {
             if !frames.is_empty() {
                 let number = self.table.intern(frames.iter());
-                is_matched |= self.join(processor, event_time, thread, half, number);
+                is_matched |= self.join(named, half, number);
             }
         }
         self.unmatched.stacks += u64::from(!is_matched);
     }
 
-    /// Half of a stack by its key.
-    pub fn key(&mut self, processor: u16, event_time: u64, thread: u32, half: Half, key: u64) {
+    /// Half of a stack by its key, on `processor`.
+    pub fn key(&mut self, processor: u16, key: &StackKey) {
         let table = &mut self.table;
-        let open = self.open_keys.entry(key);
+        let open = self.open_keys.entry(key.key);
         let number = *open.or_insert_with(|| table.push(Entry::Open));
-        let is_matched = self.join(processor, event_time, thread, half, number);
+        let named = Named::new(processor, key.event_time, key.process, key.thread);
+        let is_matched = self.join(named, key.half, number);
         self.unmatched.keys += u64::from(!is_matched);
     }
 
@@ -249,7 +266,7 @@ impl<T> Joiner<T> {
         self.table.entries[open.0 as usize] = Entry::Same(number);
     }
 
-    /// A thread ended: no half of its stacks follows.
+    /// A thread has ended, or another got its id: no half of its stacks follows.
     fn thread_end(&mut self, thread: u32) {
         for (_, number) in self.threads.remove(&thread).unwrap_or_default().all {
             if let Some(event) = self.waiting.get_mut(index(self.first, number)) {
@@ -292,19 +309,12 @@ impl<T> Joiner<T> {
 
     /// Gives half of a stack to its events: those of its processor, else of one other. The timer and
     /// a counter of the same interrupt are two events with one stack. Returns whether there are any.
-    fn join(
-        &mut self,
-        processor: u16,
-        event_time: u64,
-        thread: u32,
-        half: Half,
-        stack: StackNumber,
-    ) -> bool {
+    fn join(&mut self, named: Named, half: Half, stack: StackNumber) -> bool {
+        let Named { processor, time, process, thread } = named;
         let (first, waiting) = (self.first, &mut self.waiting);
         let Some(Queue { all, in_kernel, in_user_mode }) = self.threads.get_mut(&thread) else {
             return false;
         };
-        let time = event_time.cast_signed();
         let begin = all.partition_point(|&(at, _)| at < time);
         let same_time = all.range(begin..).take_while(|&&(at, _)| at == time);
         let numbers = same_time.map(|&(_, number)| number);
@@ -319,7 +329,7 @@ impl<T> Joiner<T> {
         for number in numbers {
             let event = waiting.get_mut(index(first, number));
             if let Some(event) = event.filter(|event| event.processor == processor)
-                && event.give(half, stack)
+                && event.give(half, stack, process)
                 // The kernel's half can come after the thread went on in user mode.
                 && in_user_mode.is_none_or(|seen| seen <= time)
             {
@@ -349,7 +359,8 @@ impl<T> Joiner<T> {
 
 impl<T> Waiting<T> {
     /// Half of its stack. Returns whether it now waits for the user half.
-    fn give(&mut self, half: Half, stack: StackNumber) -> bool {
+    fn give(&mut self, half: Half, stack: StackNumber, process: u32) -> bool {
+        self.joined.process = Some(process);
         if half == Half::User {
             // The kernel's half, where there is one, came before.
             self.joined.user = Some(stack);

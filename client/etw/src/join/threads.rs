@@ -1,7 +1,9 @@
 //! Thread instances: ids are given to new threads at once.
 
-use crate::payload::Change;
+use crate::payload::stack::{Stack, StackKey};
 use crate::payload::thread::Thread;
+use crate::payload::{Change, EventKind};
+use crate::trace::Event;
 use std::collections::HashMap;
 
 /// One life of a thread. Thread 0 is the idle threads of all processors.
@@ -13,9 +15,11 @@ pub struct Instance {
     pub instance: u32,
     /// Its process, where an event says so.
     pub process: Option<u32>,
+    /// Whether an event of the thread says so, not only a stack.
+    pub is_named: bool,
     /// When it started, where it started in the trace, in ticks.
     pub started: Option<i64>,
-    /// When it ended, where it ended in the trace, in ticks.
+    /// When it began to end, where that is in the trace, in ticks. It runs on for a while.
     pub ended: Option<i64>,
 }
 
@@ -27,8 +31,17 @@ pub struct InstanceNumber(pub usize);
 #[derive(Debug, Default)]
 pub struct Threads {
     instances: Vec<Instance>,
-    /// The instance that lives of each thread id, and how many there were.
-    by_thread: HashMap<u32, (Option<InstanceNumber>, u32)>,
+    by_thread: HashMap<u32, Id>,
+}
+
+/// The use of a thread's id.
+#[derive(Debug, Default)]
+struct Id {
+    live: Option<InstanceNumber>,
+    /// How many instances there were.
+    count: u32,
+    /// Whether the last switch that names it took it off its processor.
+    is_off: bool,
 }
 
 impl Threads {
@@ -40,23 +53,52 @@ impl Threads {
     /// The instance that has this id now. Where none is known to live it is the one whose start is
     /// still to come: a switch to a new thread can precede it.
     pub fn current(&mut self, thread: u32) -> InstanceNumber {
-        let (live, count) = self.by_thread.entry(thread).or_default();
-        *live.get_or_insert_with(|| {
+        let id = self.by_thread.entry(thread).or_default();
+        *id.live.get_or_insert_with(|| {
             let number = InstanceNumber(self.instances.len());
             self.instances.push(Instance {
                 thread,
-                instance: *count,
+                instance: id.count,
                 process: (thread == 0).then_some(0),
+                is_named: thread == 0,
                 started: None,
                 ended: None,
             });
-            *count += 1;
+            id.count += 1;
             number
         })
     }
 
-    /// Takes what an event of a thread says.
-    pub fn event(&mut self, time: i64, event: &Thread) -> InstanceNumber {
+    /// Takes what an event says of threads: their starts and ends, the switch at which one ends, and
+    /// the process of a stack. A context switch is to be read by others first, for its old thread may
+    /// have no instance afterwards.
+    pub fn event(&mut self, event: &Event<'_>) {
+        match &event.kind {
+            EventKind::Thread(thread) => _ = self.change(event.time, thread),
+            EventKind::Switch(switch) => {
+                self.switch((switch.old_thread, switch.new_thread));
+                if switch.ends_thread() {
+                    self.forget(switch.old_thread);
+                }
+            }
+            EventKind::Stack(Stack { process, thread, .. })
+            | EventKind::StackKey(StackKey { process, thread, .. }) => {
+                self.stack(*process, *thread);
+            }
+            _ => {}
+        }
+    }
+
+    /// A processor went from one thread to another.
+    pub fn switch(&mut self, (old, new): (u32, u32)) {
+        for (thread, is_off) in [(old, true), (new, false)] {
+            if let Some(id) = self.by_thread.get_mut(&thread) {
+                id.is_off = is_off;
+            }
+        }
+    }
+
+    fn change(&mut self, time: i64, event: &Thread) -> InstanceNumber {
         let (process, thread) = (event.process, event.thread);
         match event.change {
             Change::Start => self.start(time, process, thread),
@@ -67,9 +109,9 @@ impl Threads {
 
     /// A thread started.
     pub fn start(&mut self, time: i64, process: u32, thread: u32) -> InstanceNumber {
-        let known = self.current(thread);
-        if thread != 0 && self.instances[known.0].process.is_some() {
-            // The end of the one before was lost.
+        let InstanceNumber(known) = self.current(thread);
+        if thread != 0 && self.instances[known].is_named {
+            // The one before has ended. Its last switch is not in the trace, or its end is not.
             self.forget(thread);
         }
         let number = self.rundown(process, thread);
@@ -85,23 +127,37 @@ impl Threads {
             self.forget(thread);
             number = self.current(thread);
         }
-        self.instances[number.0].process.get_or_insert(process);
+        let instance = &mut self.instances[number.0];
+        instance.process.get_or_insert(process);
+        instance.is_named = true;
         number
     }
 
-    /// A thread ended.
+    /// A thread ends. Windows writes this while the thread still runs in the kernel, up to
+    /// milliseconds before its last switch: until then, or until another gets its id, it is the same.
     pub fn end(&mut self, time: i64, process: u32, thread: u32) -> InstanceNumber {
         let number = self.rundown(process, thread);
         if thread != 0 {
             self.instances[number.0].ended = Some(time);
-            self.forget(thread);
+            if self.by_thread.get(&thread).is_some_and(|id| id.is_off) {
+                self.forget(thread);
+            }
         }
         number
     }
 
+    /// The process that a stack names is that of its thread, where no event of the thread names one.
+    fn stack(&mut self, process: u32, thread: u32) {
+        let live = self.by_thread.get(&thread).and_then(|id| id.live);
+        if let Some(InstanceNumber(number)) = live {
+            self.instances[number].process.get_or_insert(process);
+        }
+    }
+
+    /// The next one with this id is another thread.
     fn forget(&mut self, thread: u32) {
-        if let Some((live, _)) = self.by_thread.get_mut(&thread) {
-            *live = None;
+        if let Some(id) = self.by_thread.get_mut(&thread).filter(|_| thread != 0) {
+            (id.live, id.is_off) = (None, false);
         }
     }
 }

@@ -52,3 +52,15 @@ layout! {
         reserved: u32,
     }
 }
+
+impl Switch {
+    /// `KTHREAD_STATE` of a thread that does not run again.
+    pub const TERMINATED: i8 = 4;
+    /// `KTHREAD_STATE` of a thread that waits.
+    pub const WAITING: i8 = 5;
+
+    /// Whether it takes a thread off its processor for the last time.
+    pub const fn ends_thread(&self) -> bool {
+        self.old_state == Self::TERMINATED
+    }
+}

@@ -1,11 +1,12 @@
 //! Stacks and counts as other readers join them.
 
 use crate::shared::{list, manifest, number, trace, vectors};
+use halprof_etw::clock::ClockType;
 use halprof_etw::join::slices::Slices;
 use halprof_etw::join::stacks::{Joined, Joiner, StackTable, Unmatched};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
-use halprof_etw::payload::stack::{Frames, Half};
-use halprof_etw::{EventKind, PointerSize, Trace};
+use halprof_etw::payload::stack::{Frames, Half, Stack, StackKey};
+use halprof_etw::{Clock, EventKind, PointerSize, Trace};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -21,6 +22,12 @@ fn with_frames(frames: &Value, then: impl FnOnce(&Frames<'_>)) {
     then(&Frames::from_bytes(&bytes, PointerSize::Eight));
 }
 
+const PROCESS: u32 = 4;
+
+fn a_stack(event_time: u64, thread: u32, frames: Frames<'_>) -> Stack<'_> {
+    Stack { event_time, process: PROCESS, thread, frames }
+}
+
 /// What the slices of a thread instance add up to.
 #[derive(Default)]
 struct Sums {
@@ -30,7 +37,6 @@ struct Sums {
     counts: Vec<u64>,
 }
 
-#[derive(Default)]
 struct Counted {
     threads: Threads,
     slices: Slices,
@@ -39,6 +45,10 @@ struct Counted {
 }
 
 impl Counted {
+    fn new(clock: Clock) -> Self {
+        Self { threads: Threads::default(), slices: Slices::new(clock), sums: Vec::new() }
+    }
+
     fn switch(
         &mut self,
         processor: u16,
@@ -46,20 +56,35 @@ impl Counted {
         (old, new): (u32, u32),
         values: impl ExactSizeIterator<Item = u64>,
     ) {
-        let slice = self.slices.switch(&mut self.threads, processor, time, (old, new), values);
-        // Without one, nobody saw the old thread's slice begin.
-        let instance = slice.as_ref().map(|slice| slice.instance);
-        let InstanceNumber(number) = instance.unwrap_or_else(|| self.threads.current(old));
-        self.sums.resize_with(self.threads.instances().len(), Sums::default);
-        let sums = &mut self.sums[number];
-        sums.switches += 1;
-        sums.ticks += slice.as_ref().map_or(0, |slice| slice.begin.abs_diff(slice.end));
-        let counts = slice.and_then(|slice| slice.counts);
-        sums.slices += u64::from(counts.is_some());
-        for (index, count) in counts.into_iter().flatten().enumerate() {
-            sums.counts.resize(sums.counts.len().max(index + 1), 0);
-            sums.counts[index] += count;
+        if !self.slices.switch(&mut self.threads, processor, time, (old, new), values) {
+            // Nobody saw the old thread's slice begin.
+            let old = self.threads.current(old);
+            self.sums(old).switches += 1;
         }
+        self.add_slices();
+    }
+
+    fn finish(&mut self) {
+        self.slices.finish();
+        self.add_slices();
+    }
+
+    fn add_slices(&mut self) {
+        while let Some(slice) = self.slices.next_slice() {
+            let sums = self.sums(slice.instance);
+            sums.switches += 1;
+            sums.ticks += slice.begin.abs_diff(slice.end);
+            sums.slices += u64::from(slice.counts.is_some());
+            for (index, count) in slice.counts.into_iter().flatten().enumerate() {
+                sums.counts.resize(sums.counts.len().max(index + 1), 0);
+                sums.counts[index] += count;
+            }
+        }
+    }
+
+    fn sums(&mut self, InstanceNumber(number): InstanceNumber) -> &mut Sums {
+        self.sums.resize_with(self.threads.instances().len(), Sums::default);
+        &mut self.sums[number]
     }
 
     /// Counts by thread as the vectors have them.
@@ -127,7 +152,9 @@ fn counts_of_threads_are_as_in_each_scenario() {
     let mut checked = 0;
     let kinds = ["cswitch", "thread_start", "thread_end", "corrupt"];
     for (scenario, expected) in scenarios(&vectors, "expect_threads", &kinds) {
-        let mut counted = Counted::default();
+        // Times of scenarios have no unit.
+        let clock = Clock::new(ClockType::PerformanceCounter, 10_000_000, 0).expect("a clock");
+        let mut counted = Counted::new(clock);
         for event in list(&scenario["events"]) {
             let time = event["t"].as_i64().expect("a time");
             let ids = || (id32(&event["pid"]), id32(&event["tid"]));
@@ -137,13 +164,14 @@ fn counts_of_threads_are_as_in_each_scenario() {
                     let pair = (id32(&event["old"]), id32(&event["new"]));
                     let processor = id32(&event["cpu"]) as u16;
                     counted.switch(processor, time, pair, values.iter().map(number));
+                    counted.threads.switch(pair);
                 }
                 Some("thread_start") => _ = counted.threads.start(time, ids().0, ids().1),
                 Some("thread_end") => _ = counted.threads.end(time, ids().0, ids().1),
                 _ => counted.slices.corrupt(id32(&event["cpu"])),
             }
         }
-        counted.slices.finish();
+        counted.finish();
         let found = counted.threads_of(number(&scenario["counters"]) as usize);
         let name = crate::shared::text(&scenario["name"]);
         check_threads(name, expected, &found);
@@ -198,12 +226,14 @@ fn stacks_are_joined_as_in_each_scenario() {
                     joiner.event(time, thread(), processor, mode, sample);
                 }
                 Some("stack") => with_frames(&event["frames"], |frames| {
-                    joiner.stack(processor, event_time(), thread(), frames);
+                    joiner.stack(processor, &a_stack(event_time(), thread(), *frames));
                 }),
                 Some("key") => {
                     let half = if event["half"] == "user" { Half::User } else { Half::Kernel };
+                    let (event_time, thread) = (event_time(), thread());
                     let key = number(&event["key"]);
-                    joiner.key(processor, event_time(), thread(), half, key);
+                    let key = StackKey { event_time, process: PROCESS, thread, half, key };
+                    joiner.key(processor, &key);
                 }
                 _ => with_frames(&event["frames"], |frames| {
                     joiner.definition(number(&event["key"]), frames);
@@ -229,8 +259,8 @@ fn a_kernel_half_that_comes_late_is_of_the_stay_that_ended() {
     let mut joiner = Joiner::new(1000);
     joiner.event(10, 5, 0, Half::Kernel, ());
     joiner.event(20, 5, 0, Half::User, ());
-    with_frames(&kernel, |frames| joiner.stack(0, 10, 5, frames));
-    with_frames(&user, |frames| joiner.stack(0, 20, 5, frames));
+    with_frames(&kernel, |frames| joiner.stack(0, &a_stack(10, 5, *frames)));
+    with_frames(&user, |frames| joiner.stack(0, &a_stack(20, 5, *frames)));
     let first = joiner.pop().expect("the kernel's sample");
     assert_eq!((first.kernel.is_some(), first.user), (true, None));
 }
@@ -247,7 +277,7 @@ struct Analysis {
 fn analyze(bytes: Vec<u8>) -> Analysis {
     let mut trace = Trace::open(Cursor::new(bytes)).expect("a trace");
     let pointer = trace.pointer_size();
-    let mut counted = Counted::default();
+    let mut counted = Counted::new(trace.clock());
     let mut joiner = Joiner::new(trace.clock().ticks(2_000_000_000));
     let (mut halves, mut by_thread, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut count = |joined: Joined<()>| {
@@ -273,15 +303,15 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
         }
         joiner.stacks_of(&event);
         match event.kind {
-            EventKind::Switch(switch) => {
+            EventKind::Switch(ref switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 counted.switch(processor, time, pair, event.counters.iter());
             }
-            EventKind::Corruption(corruption) => counted.slices.corrupt(corruption.processor),
-            EventKind::Thread(thread) => _ = counted.threads.event(time, &thread),
-            EventKind::CounterNames(counters) => names = counters.names,
+            EventKind::Corruption(ref corruption) => counted.slices.corrupt(corruption.processor),
+            EventKind::CounterNames(ref counters) => names.clone_from(&counters.names),
             _ => {}
         }
+        counted.threads.event(&event);
         while let Some(joined) = joiner.next_joined() {
             count(joined);
         }
@@ -289,7 +319,7 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
     while let Some(joined) = joiner.pop() {
         count(joined);
     }
-    counted.slices.finish();
+    counted.finish();
     let unmatched = joiner.unmatched();
     Analysis { counted, halves, by_thread, unmatched, names }
 }

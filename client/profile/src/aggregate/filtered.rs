@@ -69,7 +69,8 @@ impl BoundFilter {
         if self.filter.processes.is_empty() {
             return true;
         }
-        let (name, id) = (self.process(process), self.process_ids.id(process).to_string());
+        let Some(id) = self.process_ids.known_id(process) else { return false };
+        let (name, id) = (self.process(process), id.to_string());
         self.filter.processes.iter().any(|pattern| {
             pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
         })

@@ -2,7 +2,7 @@
 
 use crate::aggregate::aggregator::{GroupBy, GroupKey};
 use crate::aggregate::filtered::BoundFilter;
-use crate::file::{Cores, Recording};
+use crate::file::{Cores, Recording, UNKNOWN_PROCESS};
 use crate::symbols::Frame;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
@@ -137,7 +137,7 @@ const KEYS: [KeyRow; 11] = [
         of: KeyOf::Group {
             number: |recording, group| recording.process_ids.process(group.process),
             value: |recording, filter, number| Value::Process {
-                id: recording.process_ids.id(number),
+                id: recording.process_ids.known_id(number),
                 name: filter.process(number),
             },
         },
@@ -304,8 +304,8 @@ pub enum Value {
     Source(Arc<str>),
     /// A process.
     Process {
-        /// Its identifier.
-        id: u32,
+        /// Its identifier, unless nobody knows the process.
+        id: Option<u32>,
         /// Its name, if the recording has it.
         name: Option<Arc<str>>,
     },
@@ -355,8 +355,9 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(text) | Self::Source(text) | Self::Module(text) => f.write_str(text),
-            Self::Process { id, name: Some(name) } => write!(f, "{name} ({id})"),
-            Self::Process { id, name: None } => write!(f, "{id}"),
+            Self::Process { id: Some(id), name: Some(name) } => write!(f, "{name} ({id})"),
+            Self::Process { id: Some(id), name: None } => write!(f, "{id}"),
+            Self::Process { id: None, .. } => f.write_str(UNKNOWN_PROCESS),
             Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
             Self::Symbol { module, symbol: Some(symbol) }
@@ -385,8 +386,9 @@ pub struct Fields {
     machine: String,
     #[serde(skip_serializing_if = "absent")]
     source: String,
+    /// Null if nothing in a trace names it.
     #[serde(skip_serializing_if = "absent")]
-    process: u32,
+    process: Option<u32>,
     #[serde(skip_serializing_if = "absent")]
     process_name: Option<String>,
     #[serde(skip_serializing_if = "absent")]

@@ -8,7 +8,7 @@ use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
-use crate::file::{Module, Recording, Slices, StackId, mode_of};
+use crate::file::{Module, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::Frame;
 use binned::{Binned, Limit};
@@ -361,7 +361,10 @@ fn sources(
 
 fn process_name(recording: &Recording, number: u32) -> String {
     let process_ids = &recording.process_ids;
-    let (id, first) = (process_ids.id(number), process_ids.process(number));
+    let Some(id) = process_ids.known_id(number) else {
+        return UNKNOWN_PROCESS.to_owned();
+    };
+    let first = process_ids.process(number);
     let mut all = recording.processes.iter();
     match all.find(|process| process.id == id && process_ids.of_process(process) == first) {
         Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),

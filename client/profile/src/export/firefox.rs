@@ -2,7 +2,7 @@
 
 use super::{Export, MARKS_MAX, ThreadLocation};
 use crate::aggregate::source_totals::SourceTotals;
-use crate::file::{Identity, Module};
+use crate::file::{Identity, Module, NO_PROCESS};
 use crate::number::thousands;
 use fxprof_processed_profile::debugid::DebugId;
 use fxprof_processed_profile::{
@@ -91,7 +91,9 @@ impl<'a> Writer<'a> {
         let known = self.processes.get(&process).copied();
         let handle = known.unwrap_or_else(|| {
             let name = self.export.samples.process_name(process);
-            self.profile.add_process(&name, process, begin)
+            // The format has no process without an identifier.
+            let number = if process == NO_PROCESS { 0 } else { process };
+            self.profile.add_process(&name, number, begin)
         });
         self.processes.insert(process, handle);
         let main = known.is_none();

@@ -135,12 +135,13 @@ fn profile(export: &Export<'_>) -> Profile {
     let sample_count = tables.value_type("samples", "count");
     let events = tables.value_type(&source.name, "events");
     let sample = samples.location_totals_of(&source).map(|(location, totals)| {
-        let mut label = vec![
-            tables.label("process", &location.process_name),
-            tables.number("pid", process_ids.id(location.process)),
+        let mut label = vec![tables.label("process", &location.process_name)];
+        let process = process_ids.known_id(location.process);
+        label.extend(process.map(|id| tables.number("pid", id)));
+        label.extend([
             tables.number("tid", location.thread),
             tables.label("mode", location.mode.name()),
-        ];
+        ]);
         let machine = location.machine.as_deref();
         label.extend(machine.map(|machine| tables.label("machine", machine)));
         Sample {

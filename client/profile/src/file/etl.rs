@@ -13,8 +13,8 @@ use super::methods::SampledAddresses;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
-    Ending, Identity, Metadata, Module, Period, Process, ProcessIds, Recording, Sample, Source,
-    StackCounts, StackId, StackTable, Stamp, Statistics, Writer,
+    Ending, Identity, Metadata, Module, NO_PROCESS, Period, Process, ProcessIds, Recording, Sample,
+    Source, StackCounts, StackId, StackTable, Stamp, Statistics, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
@@ -51,10 +51,6 @@ const TIMER_INTERVAL: u32 = 10_000;
 const IDLE: u32 = 0;
 /// The process of the kernel's own threads.
 const SYSTEM: u32 = 4;
-
-/// Stands for the process of threads that no event names: Windows' identifiers are multiples of 4.
-const UNKNOWN: u32 = 1;
-const UNKNOWN_NAME: &str = "unknown process";
 
 /// How long an event waits for its stack, in nanoseconds. The longest user half seen came after
 /// 0.3 seconds.
@@ -270,6 +266,7 @@ impl Builder {
         if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.threads, &event)) {
             self.wait(event.time, event.processor, wait);
         }
+        self.threads.event(&event);
         self.joiner.stacks_of(&event);
         match event.kind {
             EventKind::Sample(_) | EventKind::CounterSample(_) | EventKind::Interval(_)
@@ -281,7 +278,6 @@ impl Builder {
                 self.sample(event.time, event.processor, sample.source, sample.thread, sample.ip);
             }
             EventKind::Interval(interval) => self.interval(*interval),
-            EventKind::Thread(thread) => _ = self.threads.event(event.time, &thread),
             EventKind::Process(process) => {
                 self.methods.process(process.process, process.change, time);
                 self.process(time, *process);
@@ -303,9 +299,10 @@ impl Builder {
 
     /// A sample whose stack is as complete as it gets.
     fn joined(&mut self, joined: Joined<Option<Sample>>) {
-        let Joined { event, kernel, user, is_shared } = joined;
+        let Joined { event, kernel, user, is_shared, process } = joined;
         self.stack_counts.add(kernel.is_some(), user.is_some(), is_shared);
-        if let Some(sample) = event {
+        if let Some(mut sample) = event {
+            sample.process = process.unwrap_or(NO_PROCESS);
             let halves = Halves { kernel, user, is_shared, mode: sample.mode };
             self.samples.push(sample);
             self.sample_halves.push(self.halves.insert_full(halves).0 as u32);
@@ -468,16 +465,16 @@ impl Builder {
         for sample in &mut self.samples {
             let instance = self.threads.instances()[sample.thread as usize];
             sample.thread = instance.thread;
-            sample.process = instance.process.unwrap_or(UNKNOWN);
+            // Without events of threads an id may be used again, and only its own stack is certain.
+            if instance.is_named || sample.process == NO_PROCESS {
+                sample.process = instance.process.unwrap_or(NO_PROCESS);
+            }
             if sample.period == 0 && self.waits.is_none() {
                 sample.period = sources[usize::from(sample.source)].period.used;
             }
         }
         if self.waits.is_some() {
             self.locate_waits();
-        }
-        if self.samples.iter().any(|sample| sample.process == UNKNOWN) {
-            self.add_process(UNKNOWN, UNKNOWN_NAME.to_owned(), None);
         }
         let (table, stacks) = self.stacks();
         let metadata = metadata(trace, sources);

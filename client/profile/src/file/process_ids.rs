@@ -1,7 +1,7 @@
 //! Processes in time: an identifier may belong to one program after another, and one module may be
 //! loaded where another was, or code made by a runtime.
 
-use super::{Method, Module, Process, Recording, Sample};
+use super::{Method, Module, NO_PROCESS, Process, Recording, Sample};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -118,6 +118,11 @@ impl ProcessIds {
     /// The number of a process when it began.
     pub(crate) fn of_process(&self, process: &Process) -> u32 {
         self.process(self.number(process.id, process.started.unwrap_or(0)))
+    }
+
+    /// The identifier that a number stands for, unless nobody knows the process.
+    pub fn known_id(&self, number: u32) -> Option<u32> {
+        (number != NO_PROCESS).then(|| self.id(number))
     }
 
     /// The identifier that a number stands for.

@@ -7,7 +7,7 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::table::{Column, Layout, Width};
 use crate::select::filters;
-use halprof_profile::file::Recording;
+use halprof_profile::file::{NO_PROCESS, Recording};
 use halprof_profile::symbols::Frame;
 use halprof_profile::views::script::{self, ScriptLine};
 use schemars::JsonSchema;
@@ -22,7 +22,8 @@ const BLOCK: usize = 1 << 16;
 pub(crate) struct SampleLine<'a> {
     time_ns: u64,
     processor: u32,
-    process: u32,
+    /// Null if nothing in a trace names it.
+    process: Option<u32>,
     process_name: Option<&'a str>,
     thread: u32,
     source: &'a str,
@@ -160,7 +161,7 @@ fn row(line: &ScriptLine) -> SampleLine<'_> {
     SampleLine {
         time_ns: line.time_ns,
         processor: line.sample.processor,
-        process: line.sample.process,
+        process: Some(line.sample.process).filter(|&process| process != NO_PROCESS),
         process_name: line.process.as_deref(),
         thread: line.sample.thread,
         source: &line.source,

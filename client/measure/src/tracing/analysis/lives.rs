@@ -45,12 +45,11 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Reads an event; other events than those of threads and processes say nothing.
+    /// Reads an event, after all that asks for the threads of a context switch.
     pub fn event(&mut self, event: &Event<'_>) {
-        match &event.kind {
-            EventKind::Thread(thread) => _ = self.threads.event(event.time, thread),
-            EventKind::Process(process) => self.process(event.time, process),
-            _ => {}
+        self.threads.event(event);
+        if let EventKind::Process(process) = &event.kind {
+            self.process(event.time, process);
         }
     }
 

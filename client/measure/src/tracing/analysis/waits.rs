@@ -9,10 +9,6 @@ use halprof_etw::payload::processor::Switch;
 use halprof_etw::{Event, EventKind};
 use std::collections::HashMap;
 
-/// States of a thread that was taken off a processor (`KTHREAD_STATE`).
-const TERMINATED: i8 = 4;
-const WAITING: i8 = 5;
-
 /// Why a thread is off the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -83,7 +79,7 @@ impl Waits {
         if switch.old_thread != 0 {
             let InstanceNumber(old) = threads.current(switch.old_thread);
             let reason = match switch.old_state {
-                WAITING => Reason::Wait(switch.old_wait_reason),
+                Switch::WAITING => Reason::Wait(switch.old_wait_reason),
                 state => Reason::State(state),
             };
             self.off.insert(old, (event.time, reason));
@@ -99,7 +95,8 @@ impl Waits {
     /// The waits that have not ended. A thread that has ended does not wait.
     pub fn unfinished(&self, threads: &Threads) -> impl Iterator<Item = Wait> {
         let off = self.off.iter().filter(|&(&thread, &(_, reason))| {
-            reason != Reason::State(TERMINATED) && threads.instances()[thread].ended.is_none()
+            reason != Reason::State(Switch::TERMINATED)
+                && threads.instances()[thread].ended.is_none()
         });
         off.map(|(&thread, &(since, reason))| Wait {
             thread: InstanceNumber(thread),
