@@ -302,7 +302,7 @@ fn etw_case(rng: &mut Rng) {
     };
     let pointer = trace.pointer_size();
     let is_compressed = trace.header().is_compressed();
-    let (mut threads, mut slices) = (Threads::default(), Slices::default());
+    let (mut threads, mut slices) = (Threads::default(), Slices::new(trace.clock()));
     let (mut joiner, mut returned, mut samples) = (Joiner::new(rng.u64(..1000)), 0, 0);
     while let Some(event) = trace.next_event().expect("bytes in memory") {
         let (time, processor) = (event.time, event.processor);
@@ -313,13 +313,14 @@ fn etw_case(rng: &mut Rng) {
                 let mode = Half::of(sample.ip, pointer);
                 joiner.event(time, sample.thread, processor, mode, ());
             }
-            EventKind::Switch(switch) => {
+            EventKind::Switch(ref switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 slices.switch(&mut threads, processor, time, pair, event.counters.iter());
+                while slices.next_slice().is_some() {}
             }
-            EventKind::Thread(thread) => _ = threads.event(time, &thread),
             _ => {}
         }
+        threads.event(&event);
         returned += std::iter::from_fn(|| joiner.next_joined()).count();
     }
     returned += std::iter::from_fn(|| joiner.pop()).count();

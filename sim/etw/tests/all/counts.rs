@@ -8,8 +8,9 @@ use halprof_measure::Error;
 use halprof_measure::tracing::analysis::counts::{Cell, CountedThread, Query, Sums, TraceCounts};
 use serde_json::{Value, json};
 use sim_etw::write::{self, Origin, Session};
+use std::fs;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Where the vectors are, with the traces in a folder beside them.
@@ -229,4 +230,39 @@ fn a_trace_that_cannot_say_is_refused() {
         assert!(error.to_string().contains(why), "{error}");
         assert!(matches!(&error, Error::BadFile { hint, .. } if hint.contains("xperf -on")));
     }
+}
+
+/// The sums of all threads by source.
+fn totals(counts: &TraceCounts) -> Vec<u128> {
+    let mut all = Sums::default();
+    counts.cells.iter().for_each(|cell| all.add(&cell.sums));
+    all.counts
+}
+
+/// The flips of bit 6 at these places that make a total ten times too large without a warning.
+fn wrong_totals(path: &Path, places: impl Iterator<Item = usize>) -> Vec<usize> {
+    let bytes = fs::read(path).expect("a trace");
+    let right = totals(&TraceCounts::read(path, &Query::default()).expect("counts"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let flipped = folder.path().join("flipped.etl");
+    let is_wrong = |place: &usize| {
+        let mut bytes = bytes.clone();
+        bytes[*place] ^= 0x40;
+        fs::write(&flipped, &bytes).expect("written");
+        let Ok(counts) = TraceCounts::read(&flipped, &Query::default()) else { return false };
+        let is_warned = !counts.damage.is_empty()
+            || counts.lost_events + counts.lost_buffers + counts.unknown.lost_switches != 0;
+        let is_large = |(total, right): (&u128, &u128)| *total >= 10 * right;
+        !is_warned && totals(&counts).iter().zip(&right).any(is_large)
+    };
+    places.filter(is_wrong).collect()
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn no_flip_makes_a_total_far_too_large() {
+    let Some((file, _)) = expected() else { return };
+    let length = fs::metadata(&file).expect("a trace").len() as usize;
+    let wrong = wrong_totals(&file, 72..length);
+    assert!(wrong.is_empty(), "{} {wrong:?}", wrong.len());
 }

@@ -117,7 +117,7 @@ pub struct Unknown {
     /// The number of lost switches.
     pub lost_switches: u64,
     /// Slices that belong to a thread, but whose counts are not known, because a switch at one of
-    /// their ends has no values or somebody else changed a counter.
+    /// their ends has no values, or some that cannot be, or somebody else changed a counter.
     pub slices_without_counts: u64,
 }
 
@@ -217,7 +217,7 @@ impl<'a> Counter<'a> {
             names: None,
             is_reconfigured: false,
             lives: Lives::default(),
-            slices: Slices::default(),
+            slices: Slices::new(clock),
             spans: BTreeMap::new(),
             cells: BTreeMap::new(),
             slices_without_counts: 0,
@@ -238,8 +238,9 @@ impl<'a> Counter<'a> {
                 Some(known) => self.is_reconfigured |= *known != names.names,
             },
             EventKind::Corruption(corruption) => self.slices.corrupt(corruption.processor),
-            _ => self.lives.event(event),
+            _ => {}
         }
+        self.lives.event(event);
     }
 
     fn switch(&mut self, event: &Event<'_>, switch: &Switch) {
@@ -249,30 +250,41 @@ impl<'a> Counter<'a> {
         }
         let pair = (switch.old_thread, switch.new_thread);
         let values = event.counters.iter();
-        let slice =
+        let is_end =
             self.slices.switch(&mut self.lives.threads, event.processor, event.time, pair, values);
         let new = Span { first: event.time, last: event.time, known_ns: 0 };
         let span = self.spans.entry(event.processor).or_insert(new);
         span.last = event.time;
-        let interval = self
-            .query
-            .interval_ns
-            .map_or(0, |length| u64::try_from(event.ns).unwrap_or(0) / length);
+        let interval = self.interval(event.time);
         // A thread whose slice has no end in the trace was there nevertheless.
         let InstanceNumber(thread) = self.lives.threads.current(switch.new_thread);
         self.cells.entry((interval, thread, event.processor)).or_default();
-        let Some(slice) = slice else {
+        if !is_end {
             // It ends a slice that began before the trace, or whose beginning was lost.
             let InstanceNumber(thread) = self.lives.threads.current(switch.old_thread);
             self.cells.entry((interval, thread, event.processor)).or_default().switches += 1;
-            return;
-        };
-        let time_ns = between(self.clock, slice.begin, slice.end);
-        span.known_ns = span.known_ns.saturating_add(time_ns);
-        self.slices_without_counts += u64::from(slice.counts.is_none());
-        let InstanceNumber(thread) = slice.instance;
-        let sums = self.cells.entry((interval, thread, event.processor)).or_default();
-        sums.add_slice(&slice, time_ns);
+        }
+        self.add_slices();
+    }
+
+    fn interval(&self, time: i64) -> u64 {
+        let ns = between(self.clock, self.clock.origin(), time);
+        self.query.interval_ns.map_or(0, |length| ns / length)
+    }
+
+    /// Adds the slices whose counts are decided.
+    fn add_slices(&mut self) {
+        while let Some(slice) = self.slices.next_slice() {
+            let time_ns = between(self.clock, slice.begin, slice.end);
+            if let Some(span) = self.spans.get_mut(&slice.processor) {
+                span.known_ns = span.known_ns.saturating_add(time_ns);
+            }
+            self.slices_without_counts += u64::from(slice.counts.is_none());
+            let InstanceNumber(thread) = slice.instance;
+            let interval = self.interval(slice.end);
+            let sums = self.cells.entry((interval, thread, slice.processor)).or_default();
+            sums.add_slice(&slice, time_ns);
+        }
     }
 
     fn lacks(&self) -> Option<&'static str> {
@@ -291,13 +303,14 @@ impl<'a> Counter<'a> {
     /// # Errors
     /// What the trace lacks to count by it, as the end of a sentence.
     pub fn finish(mut self, trace: &Etl) -> std::result::Result<TraceCounts, &'static str> {
+        self.slices.finish();
+        self.add_slices();
         if let Some(why) = self.lacks() {
             return Err(why);
         }
-        self.slices.finish();
         let header = trace.header();
         let losses = trace.losses();
-        let damage = trace.damage().counts();
+        let damage = self.damage(trace);
         let (processes, threads) = self.lives.named(self.clock);
         let threads = self.counted(threads);
         let mut counts = TraceCounts {
@@ -312,7 +325,7 @@ impl<'a> Counter<'a> {
             threads,
             lost_events: losses.events.max(losses.buffers_after_lost_events),
             lost_buffers: losses.buffers.max(losses.missing_buffers),
-            damage: damage.map(|(cause, count)| format!("{cause}: {count}")).collect(),
+            damage,
             ..TraceCounts::default()
         };
         let values = self.cells.values().map(|sums| sums.counts.len()).max().unwrap_or(0);
@@ -327,6 +340,17 @@ impl<'a> Counter<'a> {
             })
             .collect();
         Ok(counts)
+    }
+
+    /// What could not be read, and the values that cannot be.
+    fn damage(&self, trace: &Etl) -> Vec<String> {
+        let damage = trace.damage().counts();
+        let damage = damage.map(|(cause, count)| format!("{cause}: {count}"));
+        let slices = Some(self.slices.impossible()).filter(|&slices| slices != 0);
+        let impossible = slices.map(|slices| {
+            format!("values that no counter can have; slices without counts for them: {slices}")
+        });
+        damage.chain(impossible).collect()
     }
 
     /// The processors whose slices are counted: those of the header, and any that has switches.

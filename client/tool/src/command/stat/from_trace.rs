@@ -482,7 +482,7 @@ impl TraceRow {
         }
         if self.unknown.slices_without_counts != 0 {
             notes.push(format!(
-                "{} slices have no counts, because a counter value is missing at one end",
+                "{} slices have no counts, because a counter value is missing or wrong at one end",
                 thousands(self.unknown.slices_without_counts)
             ));
         }
