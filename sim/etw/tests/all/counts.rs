@@ -22,7 +22,7 @@ fn vectors_path() -> PathBuf {
 /// What an independent reader found in the trace whose switches have values.
 fn expected() -> Option<(PathBuf, Value)> {
     let path = vectors_path();
-    let Ok(vectors) = std::fs::read(&path) else {
+    let Ok(vectors) = fs::read(&path) else {
         eprintln!("skipped: no {}", path.display());
         return None;
     };
