@@ -10,7 +10,7 @@ use crate::device::DEVICE;
 use crate::pool::TAG;
 use crate::status::{Failed, check};
 use crate::trace;
-use crate::wdf::{self, Request};
+use crate::wdf::{self, WdfRequest};
 use core::ffi::c_void;
 use core::hint::black_box;
 use core::ptr::null_mut;
@@ -18,7 +18,7 @@ use hal_profile::service::Completion;
 use hal_profile::service::session::Client;
 use shared_types::NtStatus;
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};
-use shared_types::request::{self, RequestCode};
+use shared_types::request::{Request, RequestCode};
 use wdk_sys::{
     _KE_PROCESSOR_CHANGE_NOTIFY_STATE, _WDF_EXECUTION_LEVEL, _WDF_FILEOBJECT_CLASS,
     _WDF_IO_QUEUE_DISPATCH_TYPE, _WDF_SYNCHRONIZATION_SCOPE, _WDF_TRI_STATE, DRIVER_OBJECT,
@@ -299,16 +299,16 @@ unsafe extern "C" fn device_control(
     code: u32,
 ) {
     // SAFETY: the framework has just given it to the driver.
-    let mut request = unsafe { Request::new(request) };
+    let mut request = unsafe { WdfRequest::new(request) };
     let process = request.process();
-    let answer = request.handle().zip(request::Request::decode(RequestCode(code)));
+    let answer = request.handle().zip(Request::decode(RequestCode(code)));
     let Completion { status, length, error } = match answer {
         Some((handle, decoded)) => {
             let client = Client {
                 handle,
                 process,
                 // Only CONFIGURE needs to know.
-                kernel_addresses: decoded == request::Request::Configure && request.may_debug(),
+                kernel_addresses: decoded == Request::Configure && request.may_debug(),
             };
             // SAFETY: all of halprof's codes are METHOD_BUFFERED; with the other methods the client
             // could change the buffer while it is read.

@@ -28,12 +28,18 @@ const EXCEPTION_UNWIND: u32 = 0x66;
 /// RDMSR and WRMSR: 0F 32 and 0F 30.
 const LENGTH: u64 = 2;
 
-/// Defines a function that executes an instruction for several registers in a row.
+/// Defines `halprof_rdmsr` or `halprof_wrmsr`: the instruction, for one register or several in a row.
 ///
-/// In: ECX is the first register, R9D how many (at least one), EDX:EAX the value to write. Out: R8D is
-/// 1 if the processor refused one, which is then ECX - 1; else 0. It is assembly as a whole, so that
-/// control-flow guard does not list it as a target of indirect calls.
-macro_rules! refusable {
+/// | register | in | out |
+/// |---|---|---|
+/// | ECX | the first MSR | one past the last that was tried |
+/// | R9D | the number of MSRs, at least 1 | |
+/// | EDX:EAX | WRMSR's value | RDMSR's last value |
+/// | R8D | | 1 if the processor refused an MSR, which is then ECX - 1; else 0 |
+///
+/// All of it is assembly: the address of a Rust function would stand in control-flow guard's list of
+/// targets of indirect calls.
+macro_rules! msr_function {
     ($instruction:literal) => {
         global_asm!(
             concat!(".def halprof_", $instruction, "; .scl 2; .type 32; .endef"),
@@ -61,11 +67,11 @@ macro_rules! refusable {
     };
 }
 
-refusable!("rdmsr");
-refusable!("wrmsr");
+msr_function!("rdmsr");
+msr_function!("wrmsr");
 
-/// EXCEPTION_ROUTINE of both, which contain nothing else that can raise an exception. The IRQL at
-/// which it was raised.
+/// EXCEPTION_ROUTINE of both functions, which contain nothing else that can raise an exception. It
+/// runs at the IRQL at which the exception was raised.
 unsafe extern "C" fn refused(
     record: *const EXCEPTION_RECORD,
     _frame: *const c_void,

@@ -127,9 +127,9 @@ pub(crate) fn ignore_processors() {
 
 /// A request that has not been completed.
 #[derive(Debug)]
-pub(crate) struct Request(WDFREQUEST);
+pub(crate) struct WdfRequest(WDFREQUEST);
 
-impl Request {
+impl WdfRequest {
     /// # Safety
     /// The framework has just given the request to the driver.
     pub(crate) const unsafe fn new(request: WDFREQUEST) -> Self {
