@@ -46,12 +46,23 @@ pub const NO_ADDRESS: &str = "no address";
 /// Shown for an address that is in no module.
 pub const UNKNOWN: &str = "unknown";
 
+/// A function with its module, as views print it: `a.dll!name`, but `a.dll+0x1030` for code that no
+/// symbol names, which has its module in its name.
+pub fn qualified(module: &str, symbol: &str) -> String {
+    let offset = symbol.strip_prefix(module);
+    match offset.filter(|offset| offset.starts_with("+0x")) {
+        Some(_) => symbol.to_owned(),
+        None => format!("{module}!{symbol}"),
+    }
+}
+
 /// The code at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// The module's name, [`NO_ADDRESS`] or [`UNKNOWN`].
     pub module: Arc<str>,
-    /// The function whose code it is.
+    /// The function whose code it is; `a.dll+0x1030` where no symbol names it, but the unwinding
+    /// information bounds it.
     pub symbol: Option<Arc<str>>,
     /// The offset from the start of the function, or of the module if no function is known; the
     /// address itself if no module is.
@@ -316,45 +327,12 @@ impl Symbols {
         let lookup = self.lookup(index);
         let function = lookup.find(address).function;
         let image = lookup.image()?;
-        let (name, range) = match function {
-            Some(function) => (function.name, function.start..function.end),
-            None => (
-                String::new(),
-                unwind::bounds(&image.path, image.base, address).ok_or(NoCode::Unbounded)?,
-            ),
-        };
+        let Function { name, start, end } = function.ok_or(NoCode::Unbounded)?;
         let mut sections = image.code.iter();
-        let section = sections.find(|section| section.contains(&range.start));
+        let section = sections.find(|section| section.contains(&start));
         let section = section.ok_or("its function is in no section of code")?;
-        let range = range.start..range.end.min(section.end);
+        let range = start..end.min(section.end);
         self.read(index, &name, &range)
-    }
-
-    /// The code around an address, as [`code`](Self::code) gives it. But where only exports have names,
-    /// all that follows one is counted to it, and the unwinding information has the real bounds.
-    ///
-    /// # Errors
-    /// As for `code`.
-    pub fn code_around(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, NoCode> {
-        let code = self.code(process, ip, mode)?;
-        let Some(index) = self.module(process, ip, mode) else {
-            return Ok(code);
-        };
-        let start = self.modules[index].start;
-        let lookup = self.lookup(index);
-        let image = lookup.image()?;
-        let bounds = match lookup.kind {
-            Kind::Exports => unwind::bounds(&image.path, image.base, ip - start),
-            _ => None,
-        };
-        let first = code.start.wrapping_sub(start);
-        match bounds {
-            None => Ok(code),
-            Some(bounds) if bounds.contains(&first) => {
-                self.read(index, &code.symbol, &(first..bounds.end))
-            }
-            Some(bounds) => self.read(index, "", &bounds),
-        }
     }
 
     /// The code in a range of addresses of a process, which needs no symbols.

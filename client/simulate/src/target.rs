@@ -29,10 +29,9 @@ impl Target {
     /// Finds the requested range in the program's file.
     pub(crate) fn find(range: &str, executable: &Executable) -> Result<Self> {
         let (start, length) = split(range);
-        let functions = executable.functions();
         let mut target = match parse_hexadecimal(start) {
-            Some(address) => at(address, executable, &functions)?,
-            None => named(start, executable, functions)?,
+            Some(address) => at(address, executable)?,
+            None => named(start, executable, executable.functions())?,
         };
         if let Some(length) = length {
             target.length = length;
@@ -127,7 +126,7 @@ fn split(range: &str) -> (&str, Option<u64>) {
     (range, None)
 }
 
-fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<Target> {
+fn at(address: u64, executable: &Executable) -> Result<Target> {
     let module = executable.module();
     let size = module.end - module.start;
     let start = address.checked_sub(executable.base());
@@ -139,12 +138,12 @@ fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<T
             format!("Its file has those from {begin:#x} to {end:#x}."),
         ));
     };
-    let function = functions.iter().find(|f| (f.start..f.end).contains(&start));
+    let function = executable.function_at(start);
     Ok(Target {
-        symbol: function.map(|function| function.name.clone()),
         start,
-        length: function.map_or(0, |function| function.end - start),
-        function: function.map(|function| function.start),
+        length: function.as_ref().map_or(0, |function| function.end - start),
+        function: function.as_ref().map(|function| function.start),
+        symbol: function.map(|function| function.name),
         has_length: false,
     })
 }

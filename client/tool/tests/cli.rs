@@ -6,6 +6,7 @@ mod branches;
 mod by_process;
 mod cases;
 mod cmd;
+mod compilers;
 mod describe;
 mod dumps;
 mod examples;

@@ -3,7 +3,7 @@
 use crate::aggregate::aggregator::{GroupBy, GroupKey};
 use crate::aggregate::filtered::BoundFilter;
 use crate::file::{Cores, Recording, UNKNOWN_PROCESS};
-use crate::symbols::Frame;
+use crate::symbols::{Frame, qualified};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
@@ -362,7 +362,7 @@ impl fmt::Display for Value {
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
             Self::Symbol { module, symbol: Some(symbol) }
             | Self::Caller { module: Some(module), symbol: Some(symbol) } => {
-                write!(f, "{module}!{symbol}")
+                f.write_str(&qualified(module, symbol))
             }
             Self::Symbol { module, .. } | Self::Caller { module: Some(module), .. } => {
                 f.write_str(module)
@@ -371,7 +371,7 @@ impl fmt::Display for Value {
             Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
             Self::Address { address, module, symbol: Some(symbol), offset } => {
-                write!(f, "{address:#x} {module}!{symbol}+{offset:#x}")
+                write!(f, "{address:#x} {}+{offset:#x}", qualified(module, symbol))
             }
             Self::Address { address, module, .. } => write!(f, "{address:#x} {module}"),
         }

@@ -10,7 +10,7 @@ use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
 use crate::file::{Module, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of};
 use crate::number::nanoseconds;
-use crate::symbols::Frame;
+use crate::symbols::{Frame, qualified};
 use binned::{Binned, Limit};
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
@@ -376,7 +376,7 @@ impl ThreadLocation {
     /// The function with its module, or the module alone.
     pub fn function(&self) -> String {
         match &self.frame.symbol {
-            Some(symbol) => format!("{}!{symbol}", self.frame.module),
+            Some(symbol) => qualified(&self.frame.module, symbol),
             None => self.frame.module.to_string(),
         }
     }

@@ -1,11 +1,11 @@
 //! An executable file and its symbols, before it runs.
 
-use super::LONGEST;
 use super::code_path::{Code, PathBranch};
 use super::functions::Function;
 use super::image::{Image, within};
 use super::lookup::Lookup;
 use super::search::SymbolPath;
+use super::{Kind, LONGEST};
 use crate::file::Module;
 use iced_x86::{Decoder, DecoderOptions};
 use std::ops::Range;
@@ -58,6 +58,16 @@ impl Executable {
     /// Its named functions.
     pub fn functions(&self) -> Vec<Function> {
         self.lookup.functions()
+    }
+
+    /// Whether it names all its functions, not only those that it exports.
+    pub fn names_all(&self) -> bool {
+        self.lookup.kind != Kind::Exports
+    }
+
+    /// The function at an address relative to the start of the module, as all views name it.
+    pub fn function_at(&self, address: u64) -> Option<Function> {
+        self.lookup.find(address).function
     }
 
     /// The source file and line of an address relative to the start of the module.

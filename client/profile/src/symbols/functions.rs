@@ -1,54 +1,144 @@
-//! Functions from a symbol table.
+//! Functions from the symbols of a file, and where each of them ends.
 
+use super::unwind::Unwinding;
 use std::ops::{Deref, Range};
 
 /// A function by its addresses relative to the start of its module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, demangled.
+    /// Its name, demangled. Where no symbol names its code, the module's name and the offset of its
+    /// start: `a.dll+0x1030`.
     pub name: String,
     /// Its first address.
     pub start: u64,
-    /// The first address after it; if no table gives it, the start of the next function or the end
-    /// of its section.
+    /// The first address after it: by its symbol's size, else by the unwinding information, else
+    /// where the next symbol or its section lets it end.
     pub end: u64,
+}
+
+/// What a symbol's table says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SymbolKind {
+    /// It is a function.
+    Function,
+    /// It is in code.
+    Unknown,
+    /// It is a label, unless unwinding information begins there.
+    Label,
+}
+
+/// A symbol of code.
+#[derive(Debug)]
+pub(super) struct Symbol {
+    /// Demangled.
+    pub(super) name: String,
+    pub(super) start: u64,
+    /// The first address after it, if the symbol has a size.
+    pub(super) end: Option<u64>,
+    pub(super) kind: SymbolKind,
+}
+
+/// The symbols of a file.
+#[derive(Debug, Default)]
+pub(super) struct Symbols {
+    pub(super) all: Vec<Symbol>,
+    /// Whether they are only those that it exports.
+    pub(super) only_exports: bool,
 }
 
 /// Functions in order of their starts, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     all: Vec<Function>,
+    /// Where each address's function is: a symbol may lie within another.
+    segments: Vec<Segment>,
     /// Whether it holds only exported functions.
     pub(super) only_exports: bool,
 }
 
+/// A stretch of code of one function.
+#[derive(Debug)]
+struct Segment {
+    range: Range<u64>,
+    /// Its index in the functions.
+    function: usize,
+}
+
 impl Functions {
-    /// Sorts functions and keeps one for each start. An end that is not above the start is unknown,
-    /// and becomes the next start or the end of the section in `code`, whichever comes first.
-    pub(super) fn new(mut all: Vec<Function>, code: &[Range<u64>], only_exports: bool) -> Self {
-        // Of several names for one address, the order is: with a known end, shortest, alphabetical.
-        all.sort_by(|a, b| {
-            let key = |f: &Function| (f.start, f.end <= f.start, f.name.len());
+    /// Sorts symbols, keeps one for each start, and decides where each ends. The order of evidence is
+    /// the symbol's size, the unwinding information, the next symbol; none reaches beyond its section
+    /// in `code`. A symbol without a size within one that has a size is a label, no function.
+    pub(super) fn new(symbols: Symbols, code: &[Range<u64>], unwinding: &Unwinding) -> Self {
+        let Symbols { all: mut symbols, only_exports } = symbols;
+        symbols.retain(|s| s.kind != SymbolKind::Label || unwinding.begins_at(s.start));
+        // Of several names for one address, the order is: a function's, with a size, shortest,
+        // alphabetical.
+        symbols.sort_by(|a, b| {
+            let key = |s: &Symbol| (s.start, s.kind, s.end.is_none(), s.name.len());
             key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
         });
-        all.dedup_by_key(|function| function.start);
+        symbols.dedup_by_key(|symbol| symbol.start);
+        let mut reach = 0;
+        symbols.retain(|symbol| {
+            let is_label = symbol.end.is_none() && symbol.start < reach;
+            reach = reach.max(symbol.end.unwrap_or_default());
+            !is_label
+        });
         let mut next = None;
-        for function in all.iter_mut().rev() {
-            if function.end <= function.start {
-                let section = code.iter().find(|range| range.contains(&function.start));
-                let end = section.map_or(function.start, |range| range.end);
-                function.end = next.map_or(end, |next: u64| next.min(end));
-            }
-            next = Some(function.start);
+        let mut all = Vec::with_capacity(symbols.len());
+        for Symbol { name, start, end, .. } in symbols.into_iter().rev() {
+            let section = code.iter().find(|range| range.contains(&start));
+            let last = section.map_or(start, |range| range.end);
+            let end = end.unwrap_or_else(|| {
+                let entry = match unwinding.part(start) {
+                    Some(part) => Some(part.range.end),
+                    None => unwinding.next_start(start),
+                };
+                let ends = [entry, next];
+                ends.into_iter().flatten().min().unwrap_or(last)
+            });
+            all.push(Function { name, start, end: end.min(last) });
+            next = Some(start);
         }
-        Self { all, only_exports }
+        all.reverse();
+        Self { segments: segments(&all), all, only_exports }
     }
 
+    /// The function that has an address in its own bounds.
     pub(super) fn containing(&self, address: u64) -> Option<&Function> {
-        let next = self.all.partition_point(|f| f.start <= address);
-        let function = self.all.get(next.checked_sub(1)?)?;
-        (address < function.end).then_some(function)
+        let next = self.segments.partition_point(|segment| segment.range.start <= address);
+        let segment = self.segments.get(next.checked_sub(1)?)?;
+        segment.range.contains(&address).then(|| self.all.get(segment.function))?
     }
+}
+
+/// Which function each stretch of code is of: of functions that overlap, the last that began.
+fn segments(all: &[Function]) -> Vec<Segment> {
+    let mut segments = Vec::with_capacity(all.len());
+    let mut open: Vec<usize> = Vec::new();
+    let mut from = 0;
+    // Code up to `to` is of the functions that are open.
+    let mut close = |open: &mut Vec<usize>, to: u64| {
+        while let Some(&function) = open.last() {
+            let end = all.get(function).map_or(from, |function| function.end);
+            let range = from..end.min(to);
+            from = from.max(range.end);
+            if !range.is_empty() {
+                segments.push(Segment { range, function });
+            }
+            if end > to {
+                break;
+            }
+            open.pop();
+        }
+        from = from.max(to);
+    };
+    for (index, function) in all.iter().enumerate() {
+        close(&mut open, function.start);
+        open.push(index);
+    }
+    close(&mut open, u64::MAX);
+    segments
 }
 
 impl Deref for Functions {
@@ -61,29 +151,104 @@ impl Deref for Functions {
 
 #[cfg(test)]
 mod tests {
+    use super::super::unwind::Part;
     use super::*;
+
+    fn symbol(name: &str, start: u64, end: u64) -> Symbol {
+        let end = (end > start).then_some(end);
+        Symbol { name: name.to_owned(), start, end, kind: SymbolKind::Function }
+    }
 
     fn function(name: &str, start: u64, end: u64) -> Function {
         Function { name: name.to_owned(), start, end }
     }
 
+    fn functions(all: Vec<Symbol>, code: Range<u64>, unwinding: &Unwinding) -> Functions {
+        let symbols = Symbols { all, only_exports: false };
+        Functions::new(symbols, std::slice::from_ref(&code), unwinding)
+    }
+
+    fn without_unwinding(all: Vec<Symbol>, code: Range<u64>) -> Functions {
+        functions(all, code, &Unwinding::default())
+    }
+
+    fn name(functions: &Functions, address: u64) -> Option<&str> {
+        functions.containing(address).map(|f| f.name.as_str())
+    }
+
     #[test]
     fn an_unknown_end_is_the_next_start_or_that_of_the_section() {
         let all = vec![
-            function("c", 0x30, 0x30),
-            function("alias", 0x10, 0x10),
-            function("a", 0x10, 0x18),
-            function("b", 0x20, 0x20),
+            symbol("c", 0x30, 0x30),
+            symbol("alias", 0x10, 0x10),
+            symbol("a", 0x10, 0x18),
+            symbol("b", 0x20, 0x20),
+            Symbol { kind: SymbolKind::Unknown, ..symbol("0", 0x20, 0x28) },
+            Symbol { kind: SymbolKind::Label, ..symbol("label", 0x28, 0x28) },
         ];
-        let functions = Functions::new(all, std::slice::from_ref(&(0x10..0x40)), false);
+        let functions = without_unwinding(all, 0x10..0x40);
         let expected =
             [function("a", 0x10, 0x18), function("b", 0x20, 0x30), function("c", 0x30, 0x40)];
         assert_eq!(*functions, expected);
-        let name = |address| functions.containing(address).map(|f| f.name.as_str());
-        assert_eq!(name(0x0F), None);
-        assert_eq!(name(0x17), Some("a"));
-        assert_eq!(name(0x18), None, "behind its end is another's code");
-        assert_eq!(name(0x3F), Some("c"));
-        assert_eq!(name(0x40), None);
+        for (address, expected) in
+            [(0x0F, None), (0x17, Some("a")), (0x18, None), (0x3F, Some("c")), (0x40, None)]
+        {
+            assert_eq!(name(&functions, address), expected, "{address:x}");
+        }
+    }
+
+    #[test]
+    fn a_label_does_not_cut_a_function_and_an_inner_function_does() {
+        let all = vec![
+            symbol("outer", 0x10, 0x40),
+            symbol("outer.again", 0x18, 0x18),
+            symbol("inner", 0x20, 0x28),
+            symbol("innermost", 0x22, 0x24),
+            symbol("across", 0x3C, 0x44),
+            symbol("long", 0x50, 0x1000),
+        ];
+        let functions = without_unwinding(all, 0x10..0x60);
+        for (address, expected) in [
+            (0x10, Some("outer")),
+            (0x18, Some("outer")),
+            (0x21, Some("inner")),
+            (0x22, Some("innermost")),
+            (0x24, Some("inner")),
+            (0x28, Some("outer")),
+            (0x3C, Some("across")),
+            (0x43, Some("across")),
+            (0x44, None),
+            (0x5F, Some("long")),
+            (0x60, None),
+        ] {
+            assert_eq!(name(&functions, address), expected, "{address:x}");
+        }
+    }
+
+    #[test]
+    fn a_name_ends_where_its_unwinding_entry_does() {
+        let parts = [(0x10, 0x18), (0x20, 0x30), (0x38, 0x40)];
+        let parts = parts.map(|(start, end)| Part { range: start..end, function: start }).to_vec();
+        let unwinding = Unwinding::new(parts);
+        let label = |name, start| Symbol { kind: SymbolKind::Label, ..symbol(name, start, 0) };
+        let all = vec![
+            symbol("a", 0x10, 0),
+            symbol("leaf", 0x18, 0),
+            label("again", 0x22),
+            label("static", 0x38),
+            symbol("c", 0x3C, 0),
+        ];
+        let functions = functions(all, 0x10..0x50, &unwinding);
+        for (address, expected) in [
+            (0x17, Some("a")),
+            (0x1F, Some("leaf")),
+            (0x20, None),
+            (0x30, None),
+            (0x38, Some("static")),
+            (0x3F, Some("c")),
+            (0x40, None),
+        ] {
+            assert_eq!(name(&functions, address), expected, "{address:x}");
+        }
     }
 }

@@ -1,19 +1,63 @@
 //! A PE or ELF file: its build, its code sections, and the functions that its own tables name.
 
 use super::demangle;
-use super::functions::{Function, Functions};
+use super::functions::{self, Symbol, Symbols};
 use super::trust::local;
+use super::unwind::Unwinding;
 use crate::file::{Build, Identity, Stamp};
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
 use object::{
     Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
-    SymbolKind,
+    SymbolFlags, SymbolKind, pe,
 };
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// The section that every file with DWARF has.
+const INFO: &str = ".debug_info";
+
+/// The name of a section of DWARF that the linker compressed in the old way, `.zdebug_info`.
+pub(super) fn zdebug(name: &str) -> String {
+    name.replacen(".debug_", ".zdebug_", 1)
+}
+
+/// What a file says of the file with its separate symbols (GDB, "Debugging Information in Separate
+/// Files").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DebugLink {
+    pub(super) name: String,
+    /// The CRC-32 of that file.
+    pub(super) crc: u32,
+}
+
+impl DebugLink {
+    /// From the section's contents: the name, zeros up to a multiple of four bytes, the CRC.
+    fn of(section: &[u8]) -> Option<Self> {
+        let length = section.iter().position(|&byte| byte == 0)?;
+        let (name, _) = section.split_at_checked(length)?;
+        let crc = section.get((length + 1).next_multiple_of(4)..)?.first_chunk()?;
+        let name = String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())?;
+        Some(Self { name, crc: u32::from_le_bytes(*crc) })
+    }
+
+    /// Whether a file has the contents that the link names.
+    pub(super) fn is_of(&self, path: &Path) -> Result<bool, String> {
+        let mut file = open(path)?;
+        let mut hasher = crc32fast::Hasher::new();
+        let mut bytes = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut bytes) {
+                Ok(0) => return Ok(hasher.finalize() == self.crc),
+                Ok(length) => hasher.update(bytes.get(..length).unwrap_or_default()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+}
 
 /// What is known about an executable file.
 #[derive(Debug)]
@@ -28,11 +72,11 @@ pub(super) struct Image {
     /// The address of its start in its own tables.
     pub(super) base: u64,
     pub(super) has_dwarf: bool,
-    /// The name of the file with its separate symbols.
-    pub(super) debug_link: Option<String>,
+    pub(super) debug_link: Option<DebugLink>,
     /// Code sections, relative to the start.
     pub(super) code: Vec<Range<u64>>,
-    pub(super) functions: Functions,
+    pub(super) symbols: Symbols,
+    pub(super) unwinding: Unwinding,
 }
 
 impl Image {
@@ -55,7 +99,8 @@ impl Image {
                 Some(start..start.checked_add(section.size())?)
             })
             .collect();
-        let functions = functions(file, base, &code);
+        let unwinding = Unwinding::of(file, base);
+        let symbols = symbols(file, base, &code, &unwinding);
         Ok(Self {
             path: path.to_owned(),
             identity: identity(file),
@@ -63,10 +108,13 @@ impl Image {
             bitness: bitness(file),
             size: size(file, base),
             base,
-            has_dwarf: file.section_by_name(".debug_info").is_some(),
+            has_dwarf: [INFO.to_owned(), zdebug(INFO)]
+                .iter()
+                .any(|name| file.section_by_name(name).is_some()),
             debug_link: debug_link(file),
             code,
-            functions,
+            symbols,
+            unwinding,
         })
     }
 
@@ -183,9 +231,11 @@ fn size<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> u64 {
     ends.max().unwrap_or(0).saturating_sub(base)
 }
 
-fn debug_link<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {
-    let (name, _) = file.gnu_debuglink().ok()??;
-    String::from_utf8(name.to_vec()).ok()
+fn debug_link<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<DebugLink> {
+    // An image without a table of strings has only eight letters of a section's name.
+    let mut names = [".gnu_debuglink", ".gnu_deb"].into_iter();
+    let section = names.find_map(|name| file.section_by_name(name))?;
+    DebugLink::of(section.data().ok()?)
 }
 
 /// The image base of a PE file; for ELF, the page of its lowest segment.
@@ -198,40 +248,115 @@ fn base<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> u64 {
 }
 
 /// From the symbol table or, if there is none, from the exports.
-fn functions<'a>(
+fn symbols<'a>(
     file: &object::File<'a, impl ReadRef<'a>>,
     base: u64,
     code: &[Range<u64>],
-) -> Functions {
-    let function_at = |name: &[u8], address: u64, size: u64| {
+    unwinding: &Unwinding,
+) -> Symbols {
+    let in_code = |address: u64| {
         let start = address.checked_sub(base)?;
-        let in_code = code.iter().any(|range| range.contains(&start));
-        let name = demangle::demangle(&String::from_utf8_lossy(name));
-        let end = start.saturating_add(size);
-        (in_code && !name.is_empty()).then_some(Function { name, start, end })
+        code.iter().any(|range| range.contains(&start)).then_some(start)
     };
-    let symbols = file.symbols().filter_map(|symbol| {
-        let function = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown);
-        let name = symbol.name_bytes().ok().filter(|_| function)?;
-        function_at(name, symbol.address(), symbol.size())
-    });
-    let symbols: Vec<_> = symbols.collect();
-    if !symbols.is_empty() {
-        return Functions::new(symbols, code, false);
+    let symbol = |symbol: object::Symbol<'a, '_, _>| {
+        let start = in_code(symbol.address())?;
+        let kind = kind(&symbol)?;
+        let end = (symbol.size() != 0).then(|| start.saturating_add(symbol.size()));
+        Some(Symbol { name: name(symbol.name_bytes().ok()?)?, start, end, kind })
+    };
+    let all: Vec<_> = file.symbols().filter_map(symbol).collect();
+    if !all.is_empty() {
+        return Symbols { all, only_exports: false };
+    }
+    if file.format() == object::BinaryFormat::Elf {
+        let dynamic = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
+        return Symbols { all: dynamic.filter_map(symbol).collect(), only_exports: true };
     }
     let exports = file.exports().into_iter().flatten().filter_map(Result::ok);
     let exports = exports.filter_map(|export| match (export.name(), export.target()) {
-        (NameOrOrdinal::Name(name), ExportTarget::Address { address }) => {
-            function_at(name, address, 0)
+        (NameOrOrdinal::Name(text), ExportTarget::Address { address }) => {
+            let start = in_code(address)?;
+            let has_entry = unwinding.part(start).is_some();
+            let thunk = if has_entry { None } else { thunk_length(file, address) };
+            let end = thunk.map(|length| start.saturating_add(length));
+            Some(Symbol { name: name(text)?, start, end, kind: functions::SymbolKind::Function })
         }
+        // A forwarded export is code of another module.
         _ => None,
     });
-    Functions::new(exports.collect(), code, true)
+    Symbols { all: exports.collect(), only_exports: true }
+}
+
+fn name(bytes: &[u8]) -> Option<String> {
+    let name = demangle::demangle(&String::from_utf8_lossy(bytes));
+    (!name.is_empty()).then_some(name)
+}
+
+/// What a symbol in code is; `None` if it is neither a function nor a label.
+///
+/// In COFF, GNU as gives only those the type of a function that have a `.def`, and Go gives all its
+/// symbols the type 0x308. A static symbol without any type is mostly a label.
+fn kind<'a>(symbol: &impl ObjectSymbol<'a>) -> Option<functions::SymbolKind> {
+    use functions::SymbolKind::{Function, Label, Unknown};
+    if symbol.kind() == SymbolKind::Text {
+        return Some(Function);
+    }
+    match symbol.flags() {
+        SymbolFlags::Coff { typ, storage_class } => match storage_class {
+            pe::IMAGE_SYM_CLASS_EXTERNAL | pe::IMAGE_SYM_CLASS_WEAK_EXTERNAL => Some(Unknown),
+            pe::IMAGE_SYM_CLASS_STATIC if typ.0 != 0 => Some(Unknown),
+            pe::IMAGE_SYM_CLASS_STATIC => Some(Label),
+            _ => None,
+        },
+        SymbolFlags::CoffSection { .. } => None,
+        _ => (symbol.kind() == SymbolKind::Unknown).then_some(Unknown),
+    }
+}
+
+/// The length of an exported jump; `None` for any other code. What lies behind such a thunk is another
+/// function, of which no entry may tell.
+fn thunk_length<'a>(file: &object::File<'a, impl ReadRef<'a>>, address: u64) -> Option<u64> {
+    /// An instruction's greatest length.
+    const LENGTH: u64 = 15;
+    let bitness = bitness(file)?;
+    let mut sections = file.sections();
+    let section = sections.find(|section| {
+        address.checked_sub(section.address()).is_some_and(|offset| offset < section.size())
+    })?;
+    let rest = section.size() - (address - section.address());
+    let bytes = section.data_range(address, rest.min(LENGTH)).ok()??;
+    let mut decoder = Decoder::with_ip(bitness, bytes, address, DecoderOptions::NONE);
+    let first = decoder.decode();
+    let jumps = matches!(
+        first.flow_control(),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+    );
+    jumps.then(|| first.len() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_debug_link_is_a_name_and_a_checksum() {
+        let link = |section: &[u8]| DebugLink::of(section).map(|link| (link.name, link.crc));
+        let one = Some(("a.dbg".to_owned(), 0x0403_0201));
+        assert_eq!(link(b"a.dbg\0\0\0\x01\x02\x03\x04"), one);
+        let four = Some(("abc".to_owned(), 0x0403_0201));
+        assert_eq!(link(b"abc\0\x01\x02\x03\x04rest"), four);
+        for damaged in [&b"a.dbg"[..], b"a.dbg\0\0\0\x01\x02", b"\0\0\0\0\x01\x02\x03\x04", b""] {
+            assert_eq!(link(damaged), None);
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.dbg");
+        fs::write(&file, "123456789").expect("written");
+        // The check value of CRC-32.
+        for (crc, is_it) in [(0xCBF4_3926, true), (0xCBF4_3927, false)] {
+            let link = DebugLink { name: "a.dbg".to_owned(), crc };
+            assert_eq!(link.is_of(&file), Ok(is_it));
+        }
+    }
 
     #[test]
     fn a_loaded_file_s_build_is_read_from_this_machine_only() {

@@ -2,14 +2,15 @@
 
 use super::Kind;
 use super::dwarf::Dwarf;
-use super::functions::{Function, Functions};
-use super::image::Image;
+use super::functions::{Function, Functions, Symbols};
+use super::image::{DebugLink, Image};
 use super::pdb::Pdb;
 use super::search::SymbolPath;
 use super::store::Key;
 use super::store_file::StoreFile;
 use super::symbol_match::SymbolMatch;
 use crate::file::{Identity, Module};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
@@ -19,6 +20,8 @@ const NOT_OURS: &str = "the path comes from a recording of another machine or us
 /// The open files of one module, and what was found out about them.
 #[derive(Default)]
 pub(super) struct Lookup {
+    /// The module's name.
+    module: String,
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
     /// Where it was found, which may be a compressed file in a store.
@@ -47,7 +50,7 @@ enum Lines {
 
 impl Lookup {
     pub(super) fn open(module: &Module, path: &SymbolPath) -> Self {
-        let mut lookup = Self::default();
+        let mut lookup = Self { module: module.name.clone(), ..Self::default() };
         lookup.find_image(module, path);
         let own = lookup.image.as_ref().and_then(|image| image.identity.clone());
         match module.identity.clone().or(own) {
@@ -129,13 +132,20 @@ impl Lookup {
         if let Some((pdb, file)) =
             self.first_usable(&candidates, key, path, |file| Pdb::open(file, identity))
         {
-            self.lines = Lines::Pdb(Box::new(pdb));
-            (self.kind, self.file) = (Kind::Pdb, Some(file));
+            // The linkers of MinGW write a PDB of public symbols beside the DWARF.
+            if !pdb.has_lines {
+                self.find_dwarf(None, path);
+            }
+            if self.kind == Kind::None {
+                self.lines = Lines::Pdb(Box::new(pdb));
+                (self.kind, self.file) = (Kind::Pdb, Some(file));
+            }
             return;
         }
-        // Compilers other than Microsoft's may leave DWARF in PE files.
-        if self.image.as_ref().is_some_and(|image| image.has_dwarf) {
-            return self.find_dwarf(None, path);
+        // Compilers other than Microsoft's leave DWARF in PE files, or link to it.
+        self.find_dwarf(None, path);
+        if self.kind != Kind::None {
+            return;
         }
         let name = identity.pdb_name().unwrap_or("its PDB");
         let missing = format!("{name} ({identity}) was not found");
@@ -158,12 +168,16 @@ impl Lookup {
             return;
         };
         let own = image.has_dwarf.then(|| image.path.clone());
-        let link = image.debug_link.as_deref();
-        let separated = path.debug_files(identity, link, &image.path);
-        let base = image.base;
+        let link = image.debug_link.clone();
+        let name = link.as_ref().map(|link| link.name.as_str());
+        let separated = path.debug_files(identity, name, &image.path);
+        let (base, own_file) = (image.base, image.path.clone());
+        // Without a build-id, the link's checksum tells the build.
+        let link = link.filter(|_| identity.is_none());
         let candidates: Vec<_> = own.into_iter().chain(separated).collect();
         for file in existing(&candidates) {
-            match self.take_dwarf(file, identity, base) {
+            let link = link.as_ref().filter(|_| *file != own_file);
+            match self.take_dwarf(file, identity, link, base) {
                 Ok(()) => return,
                 Err(why) => self.reject(file, &why),
             }
@@ -174,26 +188,39 @@ impl Lookup {
         &mut self,
         file: &Path,
         identity: Option<&Identity>,
+        link: Option<&DebugLink>,
         base: u64,
     ) -> Result<(), String> {
-        let image = image_of_build(file, identity)?;
+        let is_own = self.image.as_ref().is_some_and(|image| image.path == file);
+        let separate = if is_own { None } else { Some(image_of_build(file, identity)?) };
+        if let Some(link) = link
+            && !link.is_of(file)?
+        {
+            return Err("build mismatch: its checksum is not that of the debug link".to_owned());
+        }
         self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base)?));
-        self.table = image.functions;
+        self.take_symbols(separate.map(|image| image.symbols));
         (self.kind, self.file) = (Kind::Dwarf, Some(file.to_owned()));
         Ok(())
     }
 
+    /// Makes functions of symbols, without any of the image's own. Their code and its unwinding
+    /// information are in the image.
+    fn take_symbols(&mut self, separate: Option<Symbols>) {
+        if let Some(image) = &mut self.image {
+            let symbols = separate.unwrap_or_else(|| std::mem::take(&mut image.symbols));
+            self.table = Functions::new(symbols, &image.code, &image.unwinding);
+        }
+    }
+
     /// Falls back on the names in the image itself.
     fn take_table(&mut self) {
-        let Some(image) = &mut self.image else {
+        self.take_symbols(None);
+        let Some(image) = self.image.as_ref().filter(|_| !self.table.is_empty()) else {
             return;
         };
-        self.table = std::mem::take(&mut image.functions);
-        if self.table.is_empty() {
-            return;
-        }
         let (kind, why) = if self.table.only_exports {
-            let why = "only its exports have names: what lies behind one is counted to it";
+            let why = "only its exports have names; other functions are shown by their offsets";
             (Kind::Exports, why)
         } else {
             let why = "only its table of symbols is used: it has no lines";
@@ -218,11 +245,30 @@ impl Lookup {
     }
 
     /// The code at an address relative to the module's start.
+    ///
+    /// Where no symbol names code that has unwinding information, its function is named by the chain
+    /// of entries if it is a part of one elsewhere, else by the module and the offset.
     pub(super) fn find(&self, address: u64) -> SymbolMatch {
+        let mut symbol_match = self.named(address);
+        if symbol_match.function.is_none()
+            && let Some(part) = self.image.as_ref().and_then(|image| image.unwinding.part(address))
+        {
+            let Range { start, end } = part.range;
+            let first = (part.function != start).then(|| self.named(part.function).function);
+            let name = first.flatten().map(|function| function.name);
+            let name = name.unwrap_or_else(|| format!("{}+{:#x}", self.module, part.function));
+            symbol_match.function = Some(Function { name, start, end });
+        }
+        symbol_match
+    }
+
+    /// The code at an address as far as symbols name it.
+    fn named(&self, address: u64) -> SymbolMatch {
+        let unwinding = self.image.as_ref().map(|image| &image.unwinding);
         let function = self.table.containing(address);
         let symbol_match = match &self.lines {
-            Lines::Pdb(pdb) => pdb.find(address),
-            Lines::Dwarf(dwarf) => dwarf.find(address, function),
+            Lines::Pdb(pdb) => pdb.find(address, unwinding),
+            Lines::Dwarf(dwarf) => dwarf.find(address, function, unwinding),
             Lines::None => None,
         };
         symbol_match.unwrap_or_else(|| SymbolMatch {

@@ -4,6 +4,7 @@ use super::demangle;
 use super::functions::Function;
 use super::image;
 use super::symbol_match::{InlineFrame, SymbolMatch};
+use super::unwind::Unwinding;
 use crate::file::Identity;
 use pdb_addr2line::pdb::{FallibleIterator, PDB, StreamIndex};
 use pdb_addr2line::{Context, ContextPdbData};
@@ -22,7 +23,11 @@ self_cell!(
     }
 );
 
-pub(super) struct Pdb(Opened);
+pub(super) struct Pdb {
+    opened: Opened,
+    /// Whether it has lines.
+    pub(super) has_lines: bool,
+}
 
 impl Pdb {
     /// Opens it, if it is of the recorded build.
@@ -33,19 +38,27 @@ impl Pdb {
         if !actual.is_same_build(recorded) {
             return Err(format!("build mismatch: file has {actual}, recording needs {recorded}"));
         }
-        let is_whole = is_whole(&mut pdb).map_err(|error| error.to_string())?;
-        if !is_whole {
+        let has_lines = check_parts(&mut pdb).map_err(|error| error.to_string())?;
+        let Some(has_lines) = has_lines else {
             return Err("it is damaged: it has parts that are shorter than it says".to_owned());
-        }
+        };
         let data = ContextPdbData::try_from_pdb(pdb).map_err(text)?;
-        Opened::try_new(data, Data::make_context).map(Self).map_err(text)
+        let opened = Opened::try_new(data, Data::make_context).map_err(text)?;
+        Ok(Self { opened, has_lines })
     }
 
-    /// The code at an address relative to the module's start.
-    pub(super) fn find(&self, address: u64) -> Option<SymbolMatch> {
-        let address = u32::try_from(address).ok()?;
-        self.0.with_dependent(|_, context| {
-            let frames = context.find_frames(address).ok()??;
+    /// The code at an address relative to the module's start. A public symbol has no length: it ends
+    /// where the unwinding information has another function.
+    pub(super) fn find(&self, address: u64, unwinding: Option<&Unwinding>) -> Option<SymbolMatch> {
+        let rva = u32::try_from(address).ok()?;
+        self.opened.with_dependent(|_, context| {
+            let frames = context.find_frames(rva).ok()??;
+            let outer = frames.frames.last()?.function.as_deref();
+            let is_other =
+                |unwinding: &Unwinding| unwinding.divides(frames.start_rva.into(), address);
+            if outer.is_none_or(is_public) && unwinding.is_some_and(is_other) {
+                return None;
+            }
             let all = frames.frames.iter().map(|frame| InlineFrame {
                 name: demangle::demangle(frame.function.as_deref().unwrap_or_default()),
                 file: frame.file.as_deref(),
@@ -63,7 +76,7 @@ impl Pdb {
     }
 
     pub(super) fn functions(&self) -> Vec<Function> {
-        self.0.with_dependent(|_, context| {
+        self.opened.with_dependent(|_, context| {
             let functions = context.functions().filter_map(|function| {
                 Some(Function {
                     name: demangle::demangle(&function.name?),
@@ -76,16 +89,24 @@ impl Pdb {
     }
 }
 
+/// Whether a name is that of a public symbol, not of a procedure: only procedures have a type, and
+/// their parameters behind their names.
+fn is_public(name: &str) -> bool {
+    !name.contains('(')
+}
+
 /// The stream with the names of other streams.
 const INFORMATION: StreamIndex = StreamIndex(1);
 
-/// Whether the parts that the parser cuts out of streams unchecked are there; it panics where they are
-/// not: each module's symbols and lines, by the sizes in the list of modules, and the names of streams.
-fn is_whole(pdb: &mut PDB<'_, File>) -> Result<bool, pdb_addr2line::pdb::Error> {
+/// Whether it has lines; `None` if parts that the parser cuts out of streams unchecked are not there,
+/// where it panics: each module's symbols and lines, by the sizes in the list of modules, and the names
+/// of streams.
+fn check_parts(pdb: &mut PDB<'_, File>) -> Result<Option<bool>, pdb_addr2line::pdb::Error> {
     let names = pdb.raw_stream(INFORMATION)?;
     if names.is_some_and(|stream| has_names(stream.as_slice()) == Some(false)) {
-        return Ok(false);
+        return Ok(None);
     }
+    let mut has_lines = false;
     let information = pdb.debug_information()?;
     let mut modules = information.modules()?;
     while let Some(module) = modules.next()? {
@@ -93,10 +114,11 @@ fn is_whole(pdb: &mut PDB<'_, File>) -> Result<bool, pdb_addr2line::pdb::Error> 
         let stated = u64::from(info.symbols_size) + u64::from(info.c13_lines_size);
         let stream = pdb.raw_stream(info.stream)?;
         if stream.is_some_and(|stream| (stream.as_slice().len() as u64) < stated) {
-            return Ok(false);
+            return Ok(None);
         }
+        has_lines |= info.c13_lines_size != 0;
     }
-    Ok(true)
+    Ok(Some(has_lines))
 }
 
 /// Whether each name begins within the names; `None` if the stream ends before its tables do.

@@ -3,6 +3,10 @@
 use super::Inlined;
 use super::functions::Function;
 
+/// What stands for "no line": 0 in DWARF and CodeView; in CodeView also the numbers of code that a
+/// debugger always or never steps into (LLVM, `CodeView/Line.h`).
+const NO_LINE: [u32; 3] = [0, 0xFE_EFEE, 0xF0_0F00];
+
 /// What is known about an address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolMatch {
@@ -26,14 +30,19 @@ impl SymbolMatch {
     pub(super) fn new(function: Option<Function>, frames: &[InlineFrame<'_>]) -> Self {
         let inlined = frames.iter().zip(frames.iter().skip(1)).map(|(frame, caller)| Inlined {
             function: frame.name.as_str().into(),
-            caller_line: caller.line,
+            caller_line: line(caller),
         });
         let innermost = frames.first();
         Self {
             function,
             file: innermost.and_then(|frame| frame.file).map(str::to_owned),
-            line: innermost.and_then(|frame| frame.line),
+            line: innermost.and_then(line),
             inlined: inlined.collect(),
         }
     }
+}
+
+/// The line of a frame; `None` for code of which the compiler says that it has none.
+fn line(frame: &InlineFrame<'_>) -> Option<u32> {
+    frame.line.filter(|line| !NO_LINE.contains(line))
 }

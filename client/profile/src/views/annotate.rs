@@ -9,7 +9,7 @@ use crate::aggregate::source_totals::merge;
 use crate::aggregate::totals::Totals;
 use crate::file::combined::no_recording;
 use crate::file::{Module, Recording};
-use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
+use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN, qualified};
 use crate::views::branches::code::CodeRuns;
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
@@ -166,8 +166,9 @@ impl Annotated {
         let (process, ip, mode) = (location.process, location.ip, location.mode());
         let code = match target {
             Target::Range(range) => own.symbols.code_in(process, range, mode),
-            Target::Address(_) => own.symbols.code_around(process, ip, mode),
-            Target::Hottest | Target::Symbol(_) => own.symbols.code(process, ip, mode),
+            Target::Address(_) | Target::Hottest | Target::Symbol(_) => {
+                own.symbols.code(process, ip, mode)
+            }
         };
         let code = code.map_err(|why| no_code(&function, &why, own))?;
         let mut instructions = disassembled(&code, sources.len());
@@ -464,7 +465,7 @@ fn no_function(functions: &FxHashMap<Function, FunctionSamples>, by_address: &By
 
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}!{}", self.module, self.symbol)
+        f.write_str(&qualified(&self.module, &self.symbol))
     }
 }
 

@@ -13,7 +13,7 @@ use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
-use halprof_profile::symbols::SymbolPath;
+use halprof_profile::symbols::{SymbolPath, qualified};
 use halprof_profile::views::annotate::{Annotated, Instruction, Jump, Target};
 use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
@@ -341,7 +341,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
     let code = &annotated.code;
     let name = match &*code.symbol {
         "" => Escaped(&code.module).to_string(),
-        symbol => Escaped(format!("{}!{symbol}", code.module)).to_string(),
+        symbol => Escaped(qualified(&code.module, symbol)).to_string(),
     };
     let mut text = format!("{} at {:#x}\n", width.left(24, &name), code.start);
     let interface = &annotated.recording.metadata.interface;

@@ -8,7 +8,7 @@ use crate::output::escape::Escaped;
 use crate::output::table::{Column, Layout, Width};
 use crate::select::filters;
 use halprof_profile::file::{NO_PROCESS, Recording};
-use halprof_profile::symbols::Frame;
+use halprof_profile::symbols::{Frame, qualified};
 use halprof_profile::views::script::{self, ScriptLine};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -224,7 +224,7 @@ fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
 
 fn location(frame: &Frame) -> String {
     match &frame.symbol {
-        Some(symbol) => format!("{}!{symbol}+{:#x}", frame.module, frame.offset),
+        Some(symbol) => format!("{}+{:#x}", qualified(&frame.module, symbol), frame.offset),
         None => frame.module.to_string(),
     }
 }

@@ -7,6 +7,7 @@ use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record, Width, table};
 use crate::run::interrupt::{interrupted, watch_for_interrupt};
+use halprof_profile::symbols::qualified;
 use halprof_simulate::cache::Geometry;
 use halprof_simulate::run::{self, LineRow, Request, SimulateResult};
 use halprof_simulate::simulation::{Counts, InstructionRow};
@@ -153,7 +154,7 @@ fn text(result: &SimulateResult, table: &str, width: Width) -> String {
 
 fn header(result: &SimulateResult, width: Width) -> String {
     let name = result.symbol.as_ref().unwrap_or(&result.start);
-    let name = Escaped(format!("{}!{name}", result.module)).to_string();
+    let name = Escaped(qualified(&result.module, name)).to_string();
     let calls = match result.outcome.calls {
         0 => String::new(),
         calls => format!("; {} out of it ran at full speed", number(calls, "call", "calls")),

@@ -74,11 +74,12 @@ impl<'a> Keys<'a> {
         Ok(Some(executable.module().clone()))
     }
 
-    /// The named functions, or all if none is named.
+    /// The named functions; without a name all functions, or none, for all code, where the file names
+    /// only some.
     fn functions(&self, executable: &Executable) -> Result<Vec<Function>> {
         let mut functions = executable.functions();
         let Some(name) = self.function else {
-            return Ok(functions);
+            return Ok(if executable.names_all() { functions } else { Vec::new() });
         };
         let pattern = Pattern::new(name);
         functions.retain(|function| pattern.matches_symbol(&function.name));

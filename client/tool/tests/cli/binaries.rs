@@ -109,3 +109,9 @@ pub(crate) fn run(program: &str, options: &[&str], files: &[&Path]) -> Option<bo
         }
     }
 }
+
+/// A file that a compiler made which is not installed everywhere; its source is beside it.
+pub(crate) fn compilers(name: &str) -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/binaries/compilers");
+    Path::new(folder).join(name)
+}

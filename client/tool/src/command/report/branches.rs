@@ -12,6 +12,7 @@ use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_profile::aggregate::branches::RecordCounts;
 use halprof_profile::aggregate::key::Value;
+use halprof_profile::symbols::qualified;
 use halprof_profile::views::branches::{
     Branches, Edge, Grouping, Order, PATH_LENGTH, PathTotals, Query, SourceSection, Table,
 };
@@ -244,7 +245,7 @@ fn path(row: &PathTotals) -> String {
 fn location(side: &Value, with_module: bool) -> String {
     match side {
         Value::Address { module, symbol: Some(symbol), offset, .. } if with_module => {
-            format!("{module}!{symbol}+{offset:#x}")
+            format!("{}+{offset:#x}", qualified(module, symbol))
         }
         Value::Address { symbol: Some(symbol), offset, .. } => format!("{symbol}+{offset:#x}"),
         Value::Address { module, offset, .. } => format!("{module}+{offset:#x}"),
