@@ -40,6 +40,8 @@ pub struct ProcessEvents {
     pub events: Vec<ProcessEvent>,
     /// How many events were lost.
     pub lost: u64,
+    /// Why the source ended before it was stopped, if it did: what happened after that is not there.
+    pub ended: Option<String>,
 }
 
 /// A source of process and image events. It says nothing before its end.

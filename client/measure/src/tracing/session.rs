@@ -16,12 +16,13 @@ mod tracer;
 pub use calls::{Calls, Class, Control, Folder, Lock};
 pub use counter_owners::{CounterOwner, CounterOwners, CounterSession, OwnerKind};
 pub use file::TraceFile;
-pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_NAME};
+pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_GUID, SESSION_NAME};
 pub use sources::{ProfileSource, TIMER};
 pub use tracer::{RIGHTS, Tracer, end_running};
 
 use crate::error::Result;
 use halprof_etw::clock::ClockType;
+use std::fmt;
 
 /// A source to sample, by its number in the backend's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,19 @@ pub enum TraceEnd {
     Full(u64),
     /// Another program has stopped it.
     Stopped,
+}
+
+impl fmt::Display for TraceEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(bytes) => write!(
+                f,
+                "the trace has reached {} MB, the most that it may have of the disk",
+                bytes >> 20
+            ),
+            Self::Stopped => f.write_str("another program stopped the session"),
+        }
+    }
 }
 
 /// A backend that measures by a trace.

@@ -23,6 +23,7 @@ use shared_types::request::samples;
 use shared_types::request::session::Spec;
 use shared_types::{LossCause, Sample};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::ControlFlow;
 
 /// The interval between drains. The rings hold two seconds of samples.
@@ -42,6 +43,24 @@ pub(crate) struct Recorder<'a, S> {
     marking: Option<Marking>,
     /// What reports processes and images at the end, if something does.
     source: Option<Box<dyn ProcessSource>>,
+}
+
+/// Why processes and images were not reported as they came and went.
+#[derive(Debug)]
+pub(crate) enum SourceError {
+    /// They were not at all.
+    Refused(Cause),
+    /// They were until then.
+    Ended(String),
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Ended(why) => write!(f, "their session ended early: {why}"),
+        }
+    }
 }
 
 /// What is in a recording, in all passes that have ended.
@@ -64,8 +83,8 @@ pub(crate) struct Recorded {
     pub(crate) ended: Option<Refusal>,
     /// What others have changed, in each pass.
     pub(crate) changes: Vec<counts::Changes>,
-    /// Why processes and images were not reported.
-    pub(crate) source_error: Option<Cause>,
+    /// Why processes and images were not reported, or not until the end.
+    pub(crate) source_error: Option<SourceError>,
 }
 
 impl<'a, S: Sink> Recorder<'a, S> {
@@ -80,6 +99,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
     ) -> Result<Self> {
         // Before the first scan, so that nothing comes or goes between the two.
         let source_error = source.as_mut().and_then(|source| source.start().err());
+        let source_error = source_error.map(SourceError::Refused);
         let source = source.filter(|_| source_error.is_none());
         let statistics = Statistics {
             lost: by_cause(samples::Statistics::default().lost),
@@ -202,13 +222,14 @@ impl Recorder<'_, Background> {
             return Ok(());
         };
         match source.stop() {
-            Ok(ProcessEvents { events, lost }) => {
+            Ok(ProcessEvents { events, lost, ended }) => {
+                self.recorded.source_error = ended.map(SourceError::Ended);
                 self.recorded.statistics.events_lost =
                     self.recorded.statistics.events_lost.saturating_add(lost);
                 let changes = self.inventory.complete(events);
                 self.put_changes(changes)?;
             }
-            Err(error) => self.recorded.source_error = Some(error),
+            Err(error) => self.recorded.source_error = Some(SourceError::Refused(error)),
         }
         Ok(())
     }

@@ -74,16 +74,7 @@ fn run(
 impl Traced {
     /// Why the session ended before it was stopped.
     pub(crate) fn ended_early(&self) -> Option<String> {
-        match self.state.ended? {
-            TraceEnd::Full(bytes) => Some(format!(
-                "measuring ended early: the trace has reached {} MB, the most that it may have of \
-                 the disk",
-                thousands(bytes >> 20)
-            )),
-            TraceEnd::Stopped => {
-                Some("measuring ended early: another program stopped the session".to_owned())
-            }
-        }
+        Some(format!("measuring ended early: {}", self.state.ended?))
     }
 
     /// What is missing from the result, and why.

@@ -84,7 +84,8 @@ impl ProcessSource for Model {
     }
 
     fn stop(&mut self) -> halprof_measure::Result<ProcessEvents> {
-        Ok(ProcessEvents { events: self.0.borrow_mut().take_process_events(), lost: 0 })
+        let events = self.0.borrow_mut().take_process_events();
+        Ok(ProcessEvents { events, ..ProcessEvents::default() })
     }
 }
 

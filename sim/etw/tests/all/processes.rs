@@ -6,7 +6,7 @@ use halprof_etw::payload::process::Process;
 use halprof_etw::payload::{Change, EventKind};
 use halprof_measure::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
 use halprof_measure::tracing::analysis::TracedProcesses;
-use halprof_measure::tracing::session::Tracer;
+use halprof_measure::tracing::session::{Properties, Tracer};
 use sim_etw::windows::{FakeWindows, INTEL};
 use sim_etw::write::{self, Origin, Session};
 use std::fs::File;
@@ -84,7 +84,30 @@ fn times_in_cycles_are_time_stamps() {
         process: 900,
         change,
     });
-    assert_eq!(stopped, ProcessEvents { events: expected.to_vec(), lost: 5 });
+    let expected = ProcessEvents { events: expected.to_vec(), lost: 5, ended: None };
+    assert_eq!(stopped, expected);
+}
+
+/// It may run for hours beside what is measured, and nobody looks at it meanwhile.
+#[test]
+fn a_session_that_ended_before_it_was_stopped_says_why() {
+    type End = fn(&mut Option<Properties>);
+    let ends: [(End, &str); 2] = [
+        (|session| session.as_mut().expect("it runs").buffers_written = 1 << 16, "4096 MB"),
+        (|session| *session = None, "another program"),
+    ];
+    for (end, why) in ends {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fake = FakeWindows::new(INTEL, folder.path());
+        let mut source = TracedProcesses(Tracer::new(fake.clone()));
+        source.start().expect("it starts");
+        let path = folder.path().join(format!("{}.etl", std::process::id()));
+        write(&path, ClockType::ProcessorCycles, TSC.cast_signed());
+        end(&mut fake.machine().session);
+        let ProcessEvents { events, ended, .. } = source.stop().expect("it stops");
+        assert_eq!(events.len(), 4, "what was written until then");
+        assert!(ended.as_ref().is_some_and(|ended| ended.contains(why)), "{ended:?}");
+    }
 }
 
 #[test]

@@ -19,8 +19,9 @@ impl<T: Tracing> ProcessSource for TracedProcesses<T> {
     }
 
     fn stop(&mut self) -> Result<ProcessEvents> {
-        let (file, TraceState { events_lost, .. }) = self.0.stop()?;
-        Ok(ProcessEvents { events: read(file.path())?, lost: events_lost })
+        let (file, TraceState { events_lost, ended, .. }) = self.0.stop()?;
+        let ended = ended.map(|end| end.to_string());
+        Ok(ProcessEvents { events: read(file.path())?, lost: events_lost, ended })
     }
 }
 

@@ -9,11 +9,10 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 /// The name of the session. There is one at a time.
 pub const SESSION_NAME: &str = "halprof-etw";
 
-/// The session's own identifier, in memory order. It never changes: an administrator may grant it to
-/// others (EventAccessControl).
-const SESSION_GUID: [u8; 16] = [
-    0x5B, 0x9E, 0xC1, 0x67, 0x2D, 0xA4, 0x1F, 0x4E, 0x93, 0x70, 0x0C, 0x58, 0xE2, 0xB6, 0x41, 0xDD,
-];
+/// The session's own identifier. It never changes: an administrator may grant it to others
+/// (EventAccessControl).
+pub const SESSION_GUID: u128 = 0x67c19e5b_a42d_4e1f_9370_0c58e2b641dd;
+const SESSION_GUID_BYTES: [u8; 16] = halprof_etw::Guid(SESSION_GUID).to_bytes();
 
 /// The length of a name in the properties, with its zero.
 pub const NAME_UNITS: usize = 1024;
@@ -77,7 +76,7 @@ impl Properties {
     pub fn named() -> Self {
         let mut properties = Self::new_zeroed();
         properties.buffer_size = size_of::<Self>() as u32;
-        properties.guid = SESSION_GUID;
+        properties.guid = SESSION_GUID_BYTES;
         properties.flags = TRACED_GUID;
         properties.log_file_name_offset = offset_of!(Self, log_file_name) as u32;
         properties.logger_name_offset = offset_of!(Self, logger_name) as u32;
@@ -110,7 +109,7 @@ impl Properties {
 
     /// Whether these are of a session of halprof's.
     pub fn is_ours(&self) -> bool {
-        self.guid == SESSION_GUID
+        self.guid == SESSION_GUID_BYTES
     }
 
     /// The bytes written to the file.
