@@ -85,7 +85,7 @@ const STATES: [&str; 9] = [
 /// What threads or processes waited for.
 #[derive(Clone, Debug)]
 pub struct OffCpu {
-    /// The system that wrote the trace, such as `Windows 10.0.19041`.
+    /// The system that wrote the trace, such as `Windows 11 (10.0.22631)`.
     pub system: String,
     /// From the trace's beginning to its last event.
     pub elapsed_ns: u64,

@@ -36,7 +36,7 @@ pub struct Query {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub struct TraceCounts {
-    /// The system that wrote it, such as `Windows 10.0.19041`.
+    /// The system that wrote it, such as `Windows 11 (10.0.22631)`.
     pub system: String,
     /// Whether that is a modelled machine.
     #[serde(skip)]

@@ -18,9 +18,16 @@ pub fn is_modelled(header: &TraceHeader) -> bool {
     header.session_name == MODEL_SESSION
 }
 
-/// The system that wrote a trace, such as `Windows 10.0.19041`.
+/// The system that wrote a trace, such as `Windows 11 (10.0.22631)`. Windows 11 kept the version of
+/// Windows 10, and began with build 22000; Server 2025 has the build of one of its releases
+/// (Microsoft's release information of both).
 pub fn system(header: &TraceHeader) -> String {
-    format!("Windows {}.{}.{}", header.major, header.minor, header.build)
+    let TraceHeader { major, minor, build, .. } = *header;
+    match (major, minor, build) {
+        (10, 0, 26_100) => format!("Windows 11 or Server 2025 ({major}.{minor}.{build})"),
+        (10, 0, 22_000..) => format!("Windows 11 ({major}.{minor}.{build})"),
+        _ => format!("Windows {major}.{minor}.{build}"),
+    }
 }
 
 /// Opens a trace.
@@ -39,4 +46,23 @@ pub fn open(path: &Path) -> Result<Etl> {
             "Record it again without compression, or merge it with compression off.",
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_is_called_by_its_name() {
+        for (major, minor, build, name) in [
+            (6, 1, 7601, "Windows 6.1.7601"),
+            (10, 0, 19_045, "Windows 10.0.19045"),
+            (10, 0, 22_631, "Windows 11 (10.0.22631)"),
+            (10, 0, 26_100, "Windows 11 or Server 2025 (10.0.26100)"),
+            (10, 0, 26_200, "Windows 11 (10.0.26200)"),
+        ] {
+            let header = TraceHeader { major, minor, build, ..TraceHeader::default() };
+            assert_eq!(system(&header), name);
+        }
+    }
 }
