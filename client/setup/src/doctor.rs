@@ -88,11 +88,22 @@ impl Check {
 /// Turns an error into a failure: whoever shows the checks decides on the advice.
 pub type Describe<'a> = &'a dyn Fn(&halprof_measure::Error) -> Failure;
 
+/// Whether the driver answers.
+#[derive(Clone, Debug)]
+pub enum Driver {
+    /// It does, by this name.
+    Answers(String),
+    /// It does not.
+    Silent(Failure),
+    /// Another backend was named.
+    NotTried,
+}
+
 /// All facts that the checks use.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Who answers, or why nothing does.
-    pub driver: std::result::Result<String, Failure>,
+    /// Whether the driver answers.
+    pub driver: Driver,
     /// What the driver reports; without a driver, what can be predicted from CPUID.
     pub described: Option<Description>,
     /// The results of counting and sampling briefly.
@@ -113,7 +124,7 @@ impl Facts {
     ) -> Result<Self> {
         let trials = Trials::make(connection, &described, describe)?;
         Ok(Self {
-            driver: Ok(connection.driver_name().to_owned()),
+            driver: Driver::Answers(connection.driver_name().to_owned()),
             described: Some(described),
             trials,
             system,
@@ -121,15 +132,15 @@ impl Facts {
         })
     }
 
-    /// The facts when nothing answers; `predicted` is what CPUID says about the machine, if it was
+    /// The facts when no driver answers; `predicted` is what CPUID says about the machine, if it was
     /// read.
     pub const fn unanswered(
-        failure: Failure,
+        driver: Driver,
         predicted: Option<Description>,
         system: Option<System>,
     ) -> Self {
         Self {
-            driver: Err(failure),
+            driver,
             described: predicted,
             trials: Trials { counting: None, sampling: None },
             system,
@@ -145,14 +156,14 @@ impl Facts {
     /// Whether Windows' own tracing can measure, and is what measures.
     fn can_trace(&self) -> bool {
         // A model asks nobody for rights.
-        let has_right = self.system.as_ref().is_none_or(|system| system.elevated == Some(true));
+        let has_right = self.system.as_ref().is_none_or(System::may_trace);
         let tracing = self.tracing.as_ref();
         has_right && tracing.is_some_and(|tracing| tracing.measures && tracing.sources.is_ok())
     }
 
     /// Whether anything answers.
     pub const fn answered(&self) -> bool {
-        self.driver.is_ok()
+        matches!(self.driver, Driver::Answers(_))
     }
 }
 
@@ -160,9 +171,9 @@ impl Facts {
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![driver(facts)];
     let tracing = facts.tracing.as_ref();
-    checks.extend(tracing.map(|tracing| tracing::check(tracing, facts.described.as_ref())));
+    checks.extend(tracing.map(|tracing| tracing::check(tracing, facts)));
     if let Some(system) = &facts.system {
-        checks.extend(system::checks(system, facts.answered()));
+        checks.extend(system::checks(system, facts.answered(), facts.can_trace()));
     }
     if let Some(described) = &facts.described {
         checks.extend(machine::checks(facts, described));
@@ -172,12 +183,13 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 
 fn driver(facts: &Facts) -> Check {
     match &facts.driver {
-        Ok(name) => Check::new("driver", format!("{name} answers")),
-        Err(failure) if facts.can_trace() => Check::new("driver", &failure.message).warning(
+        Driver::Answers(name) => Check::new("driver", format!("{name} answers")),
+        Driver::NotTried => Check::new("driver", "not tried: another backend was named"),
+        Driver::Silent(failure) if facts.can_trace() => Check::new("driver", &failure.message).warning(
             "Windows' own tracing measures instead: without user or kernel mode alone, vendors' events and branches, and with what Windows lists.",
             &failure.hint,
         ),
-        Err(failure) => Check::new("driver", &failure.message)
+        Driver::Silent(failure) => Check::new("driver", &failure.message)
             .problem("Nothing can be measured.", &failure.hint)
             .code(failure.code),
     }

@@ -1,4 +1,5 @@
-//! Installs and removes the driver, and describes what prevents that.
+//! Installs and removes the driver, and describes what prevents that; gives accounts the rights to
+//! measure without it.
 //!
 //! The driver serves a root-enumerated device: no bus reports it, so a device node with its
 //! hardware id must be created before a driver package can be installed on it.
@@ -8,15 +9,16 @@ pub use crate::install_error::{InstallError, codes};
 pub use crate::outcome::{DriverState, Installed, Removed, Switched};
 #[cfg(windows)]
 pub use crate::windows::installation::{
-    beside_the_tool, driver_state, install, start, stop, uninstall,
+    beside_the_tool, driver_state, give_tracing, install, start, stop, take_tracing, uninstall,
 };
 #[cfg(not(windows))]
-pub use elsewhere::{beside_the_tool, install, start, stop, uninstall};
+pub use elsewhere::{beside_the_tool, give_tracing, install, start, stop, take_tracing, uninstall};
 
 /// The driver is for Windows only.
 #[cfg(not(windows))]
 mod elsewhere {
     use super::{INF, Installed, Removed, Switched};
+    use crate::tracing_rights::Changed;
     use crate::{Error, Result};
     use std::path::{Path, PathBuf};
 
@@ -37,6 +39,16 @@ mod elsewhere {
 
     /// Always [`Error::WindowsOnly`].
     pub fn stop() -> Result<Switched> {
+        Err(Error::WindowsOnly)
+    }
+
+    /// Always [`Error::WindowsOnly`].
+    pub fn give_tracing(_account: &str) -> Result<Changed> {
+        Err(Error::WindowsOnly)
+    }
+
+    /// Always [`Error::WindowsOnly`].
+    pub fn take_tracing(_account: &str) -> Result<Changed> {
         Err(Error::WindowsOnly)
     }
 

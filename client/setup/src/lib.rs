@@ -1,5 +1,6 @@
-//! Windows around the driver: [`installation`] installs and removes it, and [`doctor`] finds what
-//! prevents a measurement; [`describe`] puts what a machine reports into words.
+//! Windows around the driver: [`installation`] installs and removes it, [`tracing_rights`] lets an
+//! account measure without it and without elevation, and [`doctor`] finds what prevents a measurement;
+//! [`describe`] puts what a machine reports into words.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod describe;
@@ -11,6 +12,7 @@ pub mod installation;
 #[cfg(any(windows, test))]
 mod native;
 mod outcome;
+pub mod tracing_rights;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]
 pub mod windows;

@@ -11,12 +11,14 @@ pub(crate) mod installation;
 pub mod key;
 pub mod library;
 mod packages;
+mod rights;
 mod running;
 mod service;
 pub mod system;
 mod volumes;
 mod wide;
 
+pub use rights::Rights;
 pub use running::{Loaded, Running, thread_of};
 
 use crate::install_error::InstallError;

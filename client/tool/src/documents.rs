@@ -11,6 +11,7 @@ use crate::output::error_codes::{CODES, STATUSES};
 use crate::output::schema::schema_of;
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
+use halprof_setup::tracing_rights::Changed;
 use halprof_simulate::run::SimulateResult;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -70,6 +71,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),
         of::<timeline::TimelineResult>("timeline"),
+        of::<Changed>("tracing"),
         of::<Removed>("uninstall"),
     ]
 }

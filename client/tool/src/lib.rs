@@ -258,7 +258,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Completions(options) => completions::run(options, backend, output),
         Commands::Start => installation::start(output),
         Commands::Stop => installation::stop(output),
-        Commands::Uninstall => installation::uninstall(output),
+        Commands::Uninstall(options) => installation::uninstall(options, output),
         Commands::Doctor => {
             let here = [DRIVER, ETW, DRIVER_OR_ETW].contains(&arguments.machine());
             doctor::run(backend(), here, output)

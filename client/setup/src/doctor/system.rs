@@ -2,6 +2,7 @@
 
 use super::Check;
 use super::tools::{self, RunningTool};
+use crate::tracing_rights::{Grant, TracingRights};
 
 /// What Windows reports; `None` where it does not say.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct System {
     pub arm: Option<bool>,
     /// Whether this process has the rights of an administrator.
     pub elevated: Option<bool>,
+    /// What its account may do without them; `None` if Windows does not say whose account it is.
+    pub tracing_rights: Option<TracingRights>,
     /// CodeIntegrityOptions of SYSTEM_CODEINTEGRITY_INFORMATION.
     pub code_integrity: Option<u32>,
     /// Whether Secure Boot is on.
@@ -29,6 +32,12 @@ impl System {
     pub(super) fn tools(&self) -> Option<Vec<RunningTool>> {
         Some(tools::running(self.services.as_deref()?, self.processes.as_deref()?))
     }
+
+    /// Whether Windows' own tracing is allowed: to administrators, and to whom they have given it.
+    pub(super) fn may_trace(&self) -> bool {
+        let rights = self.tracing_rights.as_ref();
+        self.elevated == Some(true) || rights.is_some_and(|rights| rights.in_force)
+    }
 }
 
 /// CODEINTEGRITY_OPTION_TESTSIGN (winternl.h).
@@ -40,14 +49,12 @@ const NOT_FOR_ARM: &str = "The driver is for x64 processors, and an emulated one
 /// Windows 10 version 2004: the oldest with KMDF 1.31.
 const OLDEST_BUILD: u32 = 19041;
 
-pub(super) fn checks(system: &System, runs: bool) -> Vec<Check> {
-    vec![
-        windows(system),
-        permission(system, runs),
-        signing(system, runs),
-        others(system),
-        modules(system),
-    ]
+/// `runs`: the driver answers; `traces`: Windows' own tracing measures instead.
+pub(super) fn checks(system: &System, runs: bool, traces: bool) -> Vec<Check> {
+    let mut checks = vec![windows(system), permission(system, runs, traces)];
+    checks.extend(system.tracing_rights.as_ref().map(|rights| tracing_rights(system, rights)));
+    checks.extend([signing(system, runs), others(system), modules(system)]);
+    checks
 }
 
 fn windows(system: &System) -> Check {
@@ -74,16 +81,56 @@ fn windows(system: &System) -> Check {
     }
 }
 
-fn permission(system: &System, runs: bool) -> Check {
+fn permission(system: &System, runs: bool, traces: bool) -> Check {
     let check = |result: &str| Check::new("permission", result);
     let elevate = "Run it from an elevated prompt (Run as administrator).";
     match system.elevated {
         Some(true) => check("elevated"),
         _ if runs => check("not elevated, but the device opens"),
+        _ if traces && system.may_trace() => {
+            check("not elevated, but this account may measure by tracing")
+        }
         Some(false) => check("not elevated")
             .problem("Only administrators can open the device.", elevate)
             .code("access-denied"),
         None => check("unknown").unknown("Only administrators can open the device.", elevate),
+    }
+}
+
+/// What an administrator gave this account, each, and whether it is in force.
+fn tracing_rights(system: &System, rights: &TracingRights) -> Check {
+    let TracingRights { given, in_force } = rights;
+    let each: Vec<String> = Grant::ALL
+        .into_iter()
+        .zip(given)
+        .map(|(grant, given)| format!("{}: {}", grant.name(), yes_or_no(*given)))
+        .collect();
+    let each = each.join("; ");
+    let check = |result: String| Check::new("tracing-rights", result);
+    let some = given.contains(&Some(true));
+    match (given.iter().all(|given| *given == Some(true)), in_force) {
+        (_, true) => check(format!("in force; {each}")),
+        (true, false) if system.elevated != Some(true) => check(format!("not in force; {each}"))
+            .warning(
+                "Windows' own tracing is refused without elevation until then.",
+                "Sign out and in again. Windows may keep it from an administrator's prompt that is not elevated all the same.",
+            ),
+        (false, false) if some && system.elevated != Some(true) => {
+            check(format!("not in force; {each}")).warning(
+                "Windows' own tracing is refused without elevation.",
+                "Have an administrator give this account the rest, then sign out and in again.",
+            )
+        }
+        (all, false) if all || some => check(format!("not in force; {each}")),
+        _ => check("not given to this account".to_owned()),
+    }
+}
+
+const fn yes_or_no(known: Option<bool>) -> &'static str {
+    match known {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "unknown",
     }
 }
 

@@ -64,6 +64,7 @@ fn good() -> System {
         build: Some((19045, 4291)),
         arm: Some(false),
         elevated: Some(true),
+        tracing_rights: None,
         code_integrity: Some(0x01 | 0x02),
         secure_boot: Some(false),
         services: Some(vec!["Tcpip".to_owned()]),
@@ -72,7 +73,11 @@ fn good() -> System {
     }
 }
 
-fn absent() -> Failure {
+fn absent() -> Driver {
+    Driver::Silent(no_driver())
+}
+
+fn no_driver() -> Failure {
     words(&Error::NoDriver {
         message: "the driver is not installed".to_owned(),
         hint: "Run `halprof install`.".to_owned(),
@@ -169,7 +174,11 @@ fn what_is_not_told_is_unknown() {
 
 #[test]
 fn a_driver_of_another_version_is_reported_with_both_versions() {
-    let checks = examine(&Facts::unanswered(refusal(ErrorCode::VersionMismatch, 7, 9), None, None));
+    let checks = examine(&Facts::unanswered(
+        Driver::Silent(refusal(ErrorCode::VersionMismatch, 7, 9)),
+        None,
+        None,
+    ));
     let [driver] = checks.as_slice() else { panic!("{checks:?}") };
     assert_eq!((driver.state, driver.code), (State::Problem, Some("version-mismatch")));
     assert!(driver.result.contains('7') && driver.result.contains('9'), "{driver:?}");
@@ -315,9 +324,44 @@ fn windows_own_tracing_stands_in_for_a_driver_that_is_not_there() {
     let plain = System { elevated: Some(false), ..good() };
     let unelevated = Facts { system: Some(plain), ..facts.clone() };
     let driver_only = traced("skylake", Tracing { measures: false, ..traces() });
-    let refused = traced("skylake", Tracing { sources: Err(absent()), ..traces() });
+    let refused = traced("skylake", Tracing { sources: Err(no_driver()), ..traces() });
     for facts in [unelevated, driver_only, refused] {
         assert_eq!(check(&facts, "driver").state, State::Problem);
+    }
+}
+
+/// Who names tracing does without the driver.
+#[test]
+fn a_driver_that_nobody_asked_for_is_no_problem() {
+    let facts = Facts { driver: Driver::NotTried, ..traced("skylake", traces()) };
+    let states_of = states(&facts);
+    assert!(states_of.values().all(|&state| state == State::Ok), "{states_of:?}");
+    let refused = Tracing { sources: Err(no_driver()), ..traces() };
+    let facts = facts.with_tracing(Some(refused));
+    assert_eq!(states(&facts)["tracing"], State::Problem);
+}
+
+#[test]
+fn what_an_account_was_given_is_shown_and_whether_it_is_in_force() {
+    use State::{Ok, Problem, Warning};
+    let (yes, no) = (Some(true), Some(false));
+    for (elevated, given, in_force, state, permission) in [
+        (false, [no; 4], false, Ok, Problem),
+        (false, [yes; 4], false, Warning, Problem),
+        (false, [yes; 4], true, Ok, Ok),
+        (false, [yes, yes, None, None], true, Ok, Ok),
+        (false, [yes, no, no, no], false, Warning, Problem),
+        (true, [yes; 4], false, Ok, Ok),
+        (true, [None; 4], false, Ok, Ok),
+    ] {
+        let rights = crate::tracing_rights::TracingRights { given, in_force };
+        let system = System { elevated: Some(elevated), tracing_rights: Some(rights), ..good() };
+        let facts = Facts { system: Some(system), ..traced("skylake", traces()) };
+        let states = states(&facts);
+        assert_eq!(states["tracing-rights"], state, "{elevated} {given:?} {in_force}");
+        assert_eq!(states["permission"], permission, "{elevated} {given:?} {in_force}");
+        let result = check(&facts, "tracing-rights").result;
+        assert_eq!(result.contains("in force"), given.contains(&yes), "{result}");
     }
 }
 

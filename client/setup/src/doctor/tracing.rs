@@ -1,7 +1,7 @@
 //! Checks of Windows' own tracing, which measures where there is no driver.
 
 use super::machine::no_counters;
-use super::{Check, Failure};
+use super::{Check, Driver, Facts, Failure};
 use crate::describe::Description;
 use halprof_measure::tracing::session::{CounterOwners, ProfileSource, Tracing as Backend};
 
@@ -34,16 +34,19 @@ impl Tracing {
 /// What a reader must know before any result of it.
 const UNRUN: &str = "halprof's use of it has not yet run on a real Windows";
 
-pub(super) fn check(tracing: &Tracing, described: Option<&Description>) -> Check {
+pub(super) fn check(tracing: &Tracing, facts: &Facts) -> Check {
     let check = |result: String| Check::new("tracing", result);
     match &tracing.sources {
+        Err(failure) if matches!(facts.driver, Driver::NotTried) => check(failure.message.clone())
+            .problem("Nothing can be measured.", &failure.hint)
+            .code(failure.code),
         Err(failure) => check(failure.message.clone())
             .warning("Nothing can be measured without the driver.", &failure.hint)
             .code(failure.code),
         Ok(sources) if sources.iter().all(ProfileSource::is_timer) => {
             check("Windows lists no counter, only its timer".to_owned()).warning(
                 "Without the driver, `halprof record` samples time alone, and `halprof stat` is refused.",
-                why_no_counters(described),
+                why_no_counters(facts.described.as_ref()),
             )
         }
         Ok(sources) => {

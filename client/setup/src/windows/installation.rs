@@ -1,9 +1,11 @@
 //! The order of steps in which the driver is installed and removed.
 
+use super::rights::Rights;
 use super::{devices, packages, service, system};
 use crate::inf::{INF, serves};
 use crate::install_error::InstallError;
 use crate::outcome::{DriverState, Installed, Removed, Switched};
+use crate::tracing_rights::{self, Changed};
 use crate::{Error, Result};
 use halprof_measure::Error as Measure;
 use shared_types::device::HARDWARE_ID;
@@ -77,6 +79,18 @@ fn remove_devices() -> Result<(Vec<String>, bool)> {
         removed.push(instance);
     }
     Ok((removed, restart))
+}
+
+/// Gives an account the rights to measure by Windows' own tracing without elevation.
+pub fn give_tracing(account: &str) -> Result<Changed> {
+    elevated()?;
+    tracing_rights::give(&mut Rights, account)
+}
+
+/// Takes them back.
+pub fn take_tracing(account: &str) -> Result<Changed> {
+    elevated()?;
+    tracing_rights::take(&mut Rights, account)
 }
 
 /// Loads the driver, by enabling its device.

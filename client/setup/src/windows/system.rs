@@ -1,6 +1,6 @@
 //! What Windows reports of itself, for `doctor`: documented interfaces, read only.
 
-use super::{running, service, wide};
+use super::{rights, running, service, wide};
 use crate::doctor::System;
 use std::ffi::c_void;
 use std::ptr;
@@ -26,6 +26,7 @@ pub fn facts() -> System {
         build: build(),
         arm: arm(),
         elevated: halprof_measure::elevated(),
+        tracing_rights: rights::of_this_process(),
         code_integrity: code_integrity(),
         secure_boot: secure_boot(),
         services: service::active(),

@@ -235,14 +235,15 @@ pub(crate) enum Commands {
     Explain(Explain),
     /// Print a completion script
     Completions(Completions),
-    /// Install or update the driver (Windows, elevated)
+    /// Install or update the driver, or let an account measure without it (Windows, elevated)
+    #[command(after_help = help::INSTALL)]
     Install(Install),
     /// Load the installed driver (Windows, elevated)
     Start,
     /// Unload the driver until the next `halprof start` or boot (Windows, elevated)
     Stop,
     /// Remove the driver and everything that was installed with it (Windows, elevated)
-    Uninstall,
+    Uninstall(Uninstall),
 }
 
 #[derive(Debug, Args)]
@@ -910,7 +911,24 @@ pub(crate) enum Holding {
 #[derive(Debug, Args)]
 pub(crate) struct Install {
     /// The package's install file [default: halprof.inf beside the tool]
+    #[arg(conflicts_with = "tracing")]
     pub(crate) inf: Option<PathBuf>,
+    /// Install no driver: let an account measure by Windows' own tracing without elevation
+    #[arg(long, requires = "user")]
+    pub(crate) tracing: bool,
+    /// The account, as `whoami` prints it
+    #[arg(long, value_name = "NAME", requires = "tracing")]
+    pub(crate) user: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Uninstall {
+    /// Leave the driver: take from an account what `install --tracing` gave it
+    #[arg(long, requires = "user")]
+    pub(crate) tracing: bool,
+    /// The account
+    #[arg(long, value_name = "NAME", requires = "tracing")]
+    pub(crate) user: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -153,6 +153,15 @@ Examples:
   halprof top --by symbol -e CacheMisses:10000 --once
   halprof top --by processor -I 500              rates on each processor";
 
+pub(crate) const INSTALL: &str = "\
+Examples:
+  halprof install                          the driver, from the package's folder
+  halprof install --tracing --user PC\\Ann  no driver: Ann may measure by `--machine etw` unelevated
+
+`--tracing` gives the user right \"Profile system performance\", membership of Performance Log Users,
+and access to halprof's session and to the kernel's events. It holds from the next sign-in. Whoever
+has it sees the addresses and command lines of all programs.";
+
 pub(crate) const RDPMC: &str = "\
 Examples:
   halprof rdpmc -- app.exe       while a program runs, whose exit status is passed on

@@ -10,10 +10,10 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
+use halprof_measure::Error as Cause;
 use halprof_measure::tracing::session::CounterOwners;
-use halprof_measure::{Error as Cause, Failure};
 use halprof_setup::describe::Description;
-use halprof_setup::doctor::{self, Check, Facts, State, System};
+use halprof_setup::doctor::{self, Check, Driver, Facts, State, System};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -59,7 +59,7 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)>
             let machine_info =
                 MachineInfo { modelled: false, description: String::new(), backend: None };
             let predicted = here.then(predicted).flatten();
-            (machine_info, Facts::unanswered(error.failure(), predicted, system))
+            (machine_info, Facts::unanswered(Driver::Silent(error.failure()), predicted, system))
         }
         Err(error) => return Err(error),
     };
@@ -69,23 +69,16 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)>
 /// The facts where Windows' own tracing measures, or a model of it: its processors are described, and
 /// nothing is tried on them.
 fn traced(ctx: Context, here: bool, system: Option<System>) -> (MachineInfo, Facts) {
-    let failure = ctx.without_driver().map_or_else(not_tried, Error::failure);
+    let failure = ctx.without_driver().map(Error::failure);
+    let driver = failure.map_or(Driver::NotTried, Driver::Silent);
     let Context { machine, machine_info, tracing: backend, .. } = ctx;
     let tracing = if here { tracing(true) } else { None };
     let tracing = tracing.or_else(|| {
         let mut backend = backend?;
         Some(doctor::Tracing::ask(backend.as_mut(), CounterOwners::default(), true, &failure_of))
     });
-    let facts = Facts::unanswered(failure, Some(machine.describe()), system);
+    let facts = Facts::unanswered(driver, Some(machine.describe()), system);
     (machine_info, facts.with_tracing(tracing))
-}
-
-fn not_tried() -> Failure {
-    Failure {
-        code: "no-driver",
-        message: "the driver was not tried: `--machine` names another backend".to_owned(),
-        hint: "`halprof doctor` without `--machine` tries it.".to_owned(),
-    }
 }
 
 /// What Windows' own tracing says.

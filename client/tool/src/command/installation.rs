@@ -5,11 +5,17 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
 use halprof_setup::installation::{self, Installed, Removed, Switched};
+use halprof_setup::tracing_rights::Changed;
 use shared_types::device::SERVICE;
 
 const RESTART: &str = "Windows asks for a restart to finish.\n";
 
 pub(crate) fn install(options: &args::Install, output: &Output) -> Result<u32> {
+    if let Some(user) = &options.user {
+        let changed = installation::give_tracing(user)?;
+        output.result("tracing", &changed, |changed| given_text(changed, output.width()))?;
+        return Ok(0);
+    }
     let inf = options.inf.clone();
     let inf = inf.unwrap_or_else(installation::beside_the_tool);
     let installed = installation::install(&inf)?;
@@ -17,7 +23,12 @@ pub(crate) fn install(options: &args::Install, output: &Output) -> Result<u32> {
     Ok(0)
 }
 
-pub(crate) fn uninstall(output: &Output) -> Result<u32> {
+pub(crate) fn uninstall(options: &args::Uninstall, output: &Output) -> Result<u32> {
+    if let Some(user) = &options.user {
+        let changed = installation::take_tracing(user)?;
+        output.result("tracing", &changed, |changed| taken_text(changed, output.width()))?;
+        return Ok(0);
+    }
     let removed = installation::uninstall()?;
     output.result("uninstall", &removed, |removed| removed_text(removed, output.width()))?;
     Ok(0)
@@ -61,6 +72,34 @@ fn removed_text(removed: &Removed, width: Width) -> String {
     table(width, &columns, rows) + if removed.restart { RESTART } else { "" }
 }
 
+/// What an account can do with what it was given, and from when.
+const GIVEN: &str = "\
+    Whoever signs in as it can measure by `--machine etw` without elevation, and sees the addresses \
+    and command lines of all programs. It holds from the next sign-in; Windows may keep it from an \
+    administrator's prompt that is not elevated. Files are in %LOCALAPPDATA%\\halprof. \
+    `halprof doctor` in a prompt of that account shows whether it is in force; \
+    `halprof uninstall --tracing` takes it back. None of this has run on a real Windows.";
+
+/// When what was taken back ends.
+const TAKEN: &str = "It ends when the account signs out.";
+
+fn given_text(changed: &Changed, width: Width) -> String {
+    changed_text(changed, ["given", "had before"], width) + &width.fitted(GIVEN) + "\n"
+}
+
+fn taken_text(changed: &Changed, width: Width) -> String {
+    changed_text(changed, ["taken back", "was not given"], width) + TAKEN + "\n"
+}
+
+fn changed_text(changed: &Changed, [done, already]: [&str; 2], width: Width) -> String {
+    let columns = [Column::word("change"), Column::prose("right")];
+    let rows = changed.rights.iter().map(|right| {
+        let change = if right.changed { done } else { already };
+        [change.to_owned(), right.right.clone()]
+    });
+    format!("{} ({})\n{}", changed.account, changed.sid, table(width, &columns, rows))
+}
+
 fn switched_text(switched: &Switched, [done, already]: [&str; 2]) -> String {
     let what = if switched.changed { done } else { already };
     let restart = if switched.restart { RESTART } else { "" };
@@ -70,6 +109,24 @@ fn switched_text(switched: &Switched, [done, already]: [&str; 2]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_account_was_given_is_listed_with_when_it_holds() {
+        use halprof_setup::tracing_rights::{ChangedRight, Grant};
+        let right = |grant: Grant| ChangedRight { right: grant.name().to_owned(), changed: true };
+        let mut changed = Changed {
+            account: r"PC\Ann".to_owned(),
+            sid: "S-1-5-21-1-2-3-1001".to_owned(),
+            rights: Grant::ALL.map(right).to_vec(),
+        };
+        changed.rights[1].changed = false;
+        let given = given_text(&changed, Width::UNLIMITED);
+        for part in [r"PC\Ann", "had before", "SeSystemProfilePrivilege", "next sign-in"] {
+            assert!(given.contains(part), "{given}");
+        }
+        let taken = taken_text(&changed, Width::UNLIMITED);
+        assert!(taken.contains("taken back") && taken.contains("was not given"), "{taken}");
+    }
 
     #[test]
     fn the_text_names_what_was_changed_and_whether_windows_must_restart() {

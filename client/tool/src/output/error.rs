@@ -3,6 +3,7 @@
 use crate::output::error_codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
+use halprof_measure::tracing::session::RIGHTS;
 use halprof_measure::tracing::session::plan::IN_PASSES;
 use halprof_measure::{Failure, Refusal};
 use halprof_profile::aggregate::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
@@ -123,7 +124,11 @@ impl From<Refusal> for Error {
 }
 
 /// The options that do what a hint of the libraries advises.
-const OPTIONS: [(&str, &str); 7] = [
+const OPTIONS: [(&str, &str); 8] = [
+    (
+        RIGHTS,
+        "An administrator can give them to an account: `halprof install --tracing --user NAME`.",
+    ),
     (IN_PASSES, "`--passes` does."),
     (OF_YOUR_LIST, "`halprof list --all --event-file FILE NAME` shows it."),
     (OF_VENDORS_LIST, "`halprof explain NAME` shows it."),

@@ -9,6 +9,7 @@ use halprof_etw::payload::EventKind;
 use halprof_etw::payload::processor::{Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_setup::installation::{Installed, Removed, Switched};
+use halprof_setup::tracing_rights::{Changed, ChangedRight, Grant};
 use serde_json::Value;
 use sim_etw::write::{self, Origin, Session};
 use std::fs::File;
@@ -86,7 +87,7 @@ fn named(name: &str, value: Value) -> Value {
 }
 
 /// The results of commands that only Windows supports, as the tool prints them.
-fn of_windows() -> [(&'static str, Value); 4] {
+fn of_windows() -> [(&'static str, Value); 5] {
     let devices = vec![r"ROOT\HALPROF\0000".to_owned()];
     let packages = vec!["oem12.inf".to_owned()];
     let installed = Installed {
@@ -97,10 +98,17 @@ fn of_windows() -> [(&'static str, Value); 4] {
     };
     let switched = Switched { devices: devices.clone(), changed: true, restart: false };
     let removed = Removed { devices, packages, service: true, restart: false };
+    let right = Grant::Privilege.name().to_owned();
+    let given = Changed {
+        account: r"PC\Ann".to_owned(),
+        sid: "S-1-5-21-1-2-3-1001".to_owned(),
+        rights: vec![ChangedRight { right, changed: true }],
+    };
     [
         ("install", serde_json::to_value(installed)),
         ("start", serde_json::to_value(&switched)),
         ("stop", serde_json::to_value(&switched)),
+        ("tracing", serde_json::to_value(given)),
         ("uninstall", serde_json::to_value(removed)),
     ]
     .map(|(command, body)| {
