@@ -21,8 +21,10 @@ pub struct Function {
 pub(super) enum SymbolKind {
     /// It is a function.
     Function,
+    /// Other files know it, and it is in code.
+    Global,
     /// It is in code.
-    Unknown,
+    Local,
     /// It is a label, unless unwinding information begins there.
     Label,
 }
@@ -183,7 +185,7 @@ mod tests {
             symbol("alias", 0x10, 0x10),
             symbol("a", 0x10, 0x18),
             symbol("b", 0x20, 0x20),
-            Symbol { kind: SymbolKind::Unknown, ..symbol("0", 0x20, 0x28) },
+            Symbol { kind: SymbolKind::Global, ..symbol("0", 0x20, 0x28) },
             Symbol { kind: SymbolKind::Label, ..symbol("label", 0x28, 0x28) },
         ];
         let functions = without_unwinding(all, 0x10..0x40);

@@ -297,19 +297,20 @@ fn name(bytes: &[u8]) -> Option<String> {
 /// In COFF, GNU as gives only those the type of a function that have a `.def`, and Go gives all its
 /// symbols the type 0x308. A static symbol without any type is mostly a label.
 fn kind<'a>(symbol: &impl ObjectSymbol<'a>) -> Option<functions::SymbolKind> {
-    use functions::SymbolKind::{Function, Label, Unknown};
+    use functions::SymbolKind::{Function, Global, Label, Local};
     if symbol.kind() == SymbolKind::Text {
         return Some(Function);
     }
     match symbol.flags() {
         SymbolFlags::Coff { typ, storage_class } => match storage_class {
-            pe::IMAGE_SYM_CLASS_EXTERNAL | pe::IMAGE_SYM_CLASS_WEAK_EXTERNAL => Some(Unknown),
-            pe::IMAGE_SYM_CLASS_STATIC if typ.0 != 0 => Some(Unknown),
+            pe::IMAGE_SYM_CLASS_EXTERNAL | pe::IMAGE_SYM_CLASS_WEAK_EXTERNAL => Some(Global),
+            pe::IMAGE_SYM_CLASS_STATIC if typ.0 != 0 => Some(Local),
             pe::IMAGE_SYM_CLASS_STATIC => Some(Label),
             _ => None,
         },
         SymbolFlags::CoffSection { .. } => None,
-        _ => (symbol.kind() == SymbolKind::Unknown).then_some(Unknown),
+        _ if symbol.kind() != SymbolKind::Unknown => None,
+        _ => Some(if symbol.is_global() { Global } else { Local }),
     }
 }
 

@@ -17,6 +17,10 @@ use tempfile::TempPath;
 /// Why a path that a recording names is not opened.
 const NOT_OURS: &str = "the path comes from a recording of another machine or user, or from one that was changed, or is no local path, and is outside the symbol path";
 
+/// What is wrong with a PDB of /DEBUG:FASTLINK.
+const PARTIAL: &str = "it was linked with /DEBUG:FASTLINK, so most functions and lines are in the object files; link \
+     with /DEBUG:FULL, or complete it with mspdbcmf.exe";
+
 /// The open files of one module, and what was found out about them.
 #[derive(Default)]
 pub(super) struct Lookup {
@@ -137,6 +141,9 @@ impl Lookup {
                 self.find_dwarf(None, path);
             }
             if self.kind == Kind::None {
+                if pdb.is_partial {
+                    self.notes.push(format!("{}: {PARTIAL}", file.display()));
+                }
                 self.lines = Lines::Pdb(Box::new(pdb));
                 (self.kind, self.file) = (Kind::Pdb, Some(file));
             }
