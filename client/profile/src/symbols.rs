@@ -23,6 +23,7 @@ mod symbol_match;
 mod trust;
 mod unwind;
 
+use crate::aggregate::aggregator::CodeLocation;
 pub use crate::file::origin::{origin, seal};
 use crate::file::{Module, ProcessIds, Recording};
 pub use code_path::PathBranch;
@@ -34,6 +35,7 @@ use methods::{MethodMatch, Methods};
 use rustc_hash::FxHashMap;
 pub use search::SymbolPath;
 use shared_types::Mode;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
@@ -133,6 +135,15 @@ pub struct Opened {
     pub notes: Vec<String>,
     /// Whether a symbol server might have more, and asking it was not allowed.
     pub download_might_help: bool,
+    /// Samples in it; 0 where they are not counted.
+    pub samples: u64,
+}
+
+impl Opened {
+    /// Whether its functions have names that others than its exports have too, and lines.
+    pub const fn has_symbols(&self) -> bool {
+        matches!(self.kind, Kind::Pdb | Kind::Dwarf)
+    }
 }
 
 /// A function and its code.
@@ -395,9 +406,36 @@ impl Symbols {
                 image: lookup.image_file().map(Path::to_owned),
                 notes: lookup.notes.clone(),
                 download_might_help: lookup.download_might_help,
+                samples: 0,
             })
         });
         files.collect()
+    }
+
+    /// The same with the samples of each, those without symbols and with the most samples first.
+    /// Counts only where the order of several matters.
+    pub(crate) fn opened_by(
+        &self,
+        samples: impl FnOnce(&mut dyn FnMut(CodeLocation, u64)),
+    ) -> Vec<Opened> {
+        let mut opened = self.opened();
+        if opened.iter().filter(|one| !one.has_symbols()).count() < 2 {
+            return opened;
+        }
+        let mut of_file = vec![0_u64; self.files.len()];
+        samples(&mut |location, samples| {
+            let module = self.module(location.process, location.ip, location.mode());
+            let file = module.and_then(|module| self.file_of.get(module));
+            if let Some(sum) = file.and_then(|&file| of_file.get_mut(file)) {
+                *sum = sum.saturating_add(samples);
+            }
+        });
+        let looked_for = self.files.iter().zip(of_file).filter(|(file, _)| file.is_some());
+        for (one, (_, samples)) in opened.iter_mut().zip(looked_for) {
+            one.samples = samples;
+        }
+        opened.sort_by_key(|one| (one.has_symbols(), Reverse(one.samples)));
+        opened
     }
 
     /// The index in the recording of the module that contains an address of a process.

@@ -7,7 +7,7 @@ use super::source_totals::SourceTotals;
 use super::totals::Totals;
 use super::{Aggregate, aggregate_file};
 use crate::file::{Module, Recording};
-use crate::symbols::{SymbolPath, Symbols};
+use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::cmp::Reverse;
 use std::path::Path;
@@ -37,6 +37,15 @@ impl ByAddress {
             all.extend(source.map(|source| (group.location(), source, totals)));
         });
         Ok(Self { recording: aggregate.recording, symbols, sources, all })
+    }
+
+    /// The modules whose symbols were looked for, with their samples.
+    pub(crate) fn opened(&self) -> Vec<Opened> {
+        self.symbols.opened_by(|add| {
+            for &(location, _, totals) in &self.all {
+                add(location, totals.samples);
+            }
+        })
     }
 
     pub(crate) fn module(&self, location: CodeLocation) -> Option<&Module> {

@@ -190,7 +190,7 @@ impl Annotated {
             between,
             others,
             code_runs,
-            symbols: by_address.iter().flat_map(|one| one.symbols.opened()).collect(),
+            symbols: by_address.iter().flat_map(ByAddress::opened).collect(),
             sources,
             recording: Recording::combined(
                 by_address.into_iter().map(|one| one.recording).collect(),

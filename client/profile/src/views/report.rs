@@ -313,7 +313,14 @@ impl Report {
         for source in &sources {
             total.add(source.totals);
         }
-        let symbols = symbols.opened();
+        let located = query.tables.iter().find(|by| base.with(by).location);
+        let symbols = symbols.opened_by(|add| {
+            if let Some(by) = located {
+                aggregate.each(base.with(by), None, |group, totals| {
+                    add(group.location(), totals.samples);
+                });
+            }
+        });
         Ok(Self { recording: aggregate.recording, sources, total, tables, call_trees, symbols })
     }
 }

@@ -11,7 +11,7 @@ use halprof_profile::aggregate::filter::{self, Filter, Pattern};
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::file::{self, LOST_EVENTS, Recording, cannot_count};
-use halprof_profile::symbols::{Kind, Opened};
+use halprof_profile::symbols::Opened;
 use halprof_profile::views::branches::Grouping;
 use halprof_profile::views::report::Report;
 use schemars::JsonSchema;
@@ -20,8 +20,8 @@ use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// How many modules without symbols are listed one by one.
-const LISTED_MODULES: usize = 4;
+/// How many modules without symbols are named.
+const LISTED_MODULES: usize = 3;
 
 /// The number of sources that a warning names.
 const NAMED_SOURCES: usize = 5;
@@ -348,28 +348,78 @@ fn notes(opened: &Opened) -> Vec<String> {
     notes
 }
 
-/// Notes which modules have no good symbols. Modules invented by a model have none to be found.
+/// Notes which modules have no good symbols, in one line. Modules invented by a model have none to be
+/// found.
 pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
+    if let Some(note) = lacking(opened) {
+        output.note(&note);
+    }
+}
+
+fn lacking(opened: &[Opened]) -> Option<String> {
     let lacking: Vec<&Opened> = opened
         .iter()
-        .filter(|opened| !matches!(opened.kind, Kind::Pdb | Kind::Dwarf))
+        .filter(|opened| !opened.has_symbols())
         .filter(|opened| opened.module.path.is_some())
         .collect();
-    for opened in lacking.iter().take(LISTED_MODULES) {
+    if let [opened] = lacking.as_slice() {
         let notes = notes(opened);
         let notes: Vec<&str> =
             notes.iter().map(|note| note.trim()).filter(|note| !note.is_empty()).collect();
         let why = if notes.is_empty() { "none found".to_owned() } else { notes.join("; ") };
-        output.note(&format!("symbols of {}: {why}", opened.module.name));
+        return Some(format!("symbols of {}: {why}", opened.module.name));
     }
-    if lacking.len() > LISTED_MODULES {
-        output.note(&format!(
-            "{} more modules have no symbols; `--json` lists them",
-            lacking.len() - LISTED_MODULES
-        ));
-    }
+    let (first, _) = lacking.split_at_checked(LISTED_MODULES).unwrap_or((&lacking, &[]));
+    let names: Vec<&str> = first.iter().map(|opened| opened.module.name.as_str()).collect();
+    let download = lacking.iter().any(|opened| opened.download_might_help);
+    let add = if download { "`--symbol-path` or `--download`" } else { "`--symbol-path`" };
+    (!lacking.is_empty()).then(|| {
+        format!(
+            "{} modules without symbols, with the most samples {}; add {add}; `--json` has the reasons",
+            thousands(lacking.len() as u64),
+            names.join(", ")
+        )
+    })
 }
+
 /// A process in a table.
 pub(crate) fn process_name(name: Option<&str>) -> String {
     name.unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halprof_profile::file::Module;
+    use halprof_profile::symbols::Kind;
+
+    fn module(name: &str, kind: Kind, samples: u64) -> Opened {
+        let path = Some(format!("/{name}"));
+        Opened {
+            module: Module { name: name.to_owned(), path, ..Module::default() },
+            kind,
+            file: None,
+            image: None,
+            notes: vec!["it was not found".to_owned()],
+            download_might_help: samples == 1,
+            samples,
+        }
+    }
+
+    #[test]
+    fn missing_symbols_are_one_line() {
+        assert_eq!(lacking(&[]), None);
+        let mut all = vec![module("a.dll", Kind::Pdb, 9)];
+        assert_eq!(lacking(&all), None);
+        all.insert(0, module("b.dll", Kind::Exports, 8));
+        assert_eq!(lacking(&all).as_deref(), Some("symbols of b.dll: it was not found"));
+        all.extend(["c.dll", "d.dll"].map(|name| module(name, Kind::None, 7)));
+        let line = "3 modules without symbols, with the most samples b.dll, c.dll, d.dll; add \
+                    `--symbol-path`; `--json` has the reasons";
+        assert_eq!(lacking(&all).as_deref(), Some(line));
+        all.extend((0..1500).map(|_| module("e.dll", Kind::None, 1)));
+        let line = "1,503 modules without symbols, with the most samples b.dll, c.dll, d.dll; add \
+                    `--symbol-path` or `--download`; `--json` has the reasons";
+        assert_eq!(lacking(&all).as_deref(), Some(line));
+    }
 }

@@ -152,6 +152,7 @@ pub(crate) mod tests {
                 image: None,
                 notes: Vec::new(),
                 download_might_help: false,
+                samples: 0,
             }],
         }
     }
