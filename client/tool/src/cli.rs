@@ -1,4 +1,5 @@
 //! The command line, and its help.
 
 pub(crate) mod args;
+pub(crate) mod habits;
 pub(crate) mod help;

@@ -20,6 +20,7 @@ mod screen;
 mod select;
 pub mod target;
 
+use crate::cli::habits;
 use crate::output::error::{Error, Result};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cli::args::{Arguments, Commands};
@@ -168,12 +169,26 @@ const INSTEAD: [(&str, &str); 2] = [
 
 /// The same error with advice on what to do.
 fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    if let Some(advice) = habits::advice(arguments, invalid_argument(&error)) {
+        // A name that is spelled alike is another thing.
+        for kind in [
+            ContextKind::SuggestedArg,
+            ContextKind::SuggestedSubcommand,
+            ContextKind::SuggestedValue,
+            ContextKind::Usage,
+        ] {
+            error.remove(kind);
+        }
+        let advice = ContextValue::StyledStrs(vec![advice.into()]);
+        error.insert(ContextKind::Suggested, advice);
+        return error;
+    }
     let advice = match error.kind() {
         ErrorKind::ArgumentConflict => instead(&error),
         ErrorKind::UnknownArgument => {
             // clap would have an unknown option run as the program.
             error.remove(ContextKind::Suggested);
-            habit(&error, arguments)
+            program_without_dashes(&error, arguments)
         }
         _ => None,
     };
@@ -193,21 +208,18 @@ fn instead(error: &clap::Error) -> Option<String> {
     Some((*advice).to_owned())
 }
 
-/// Advice on what users of Linux perf type by habit: a program without `--` before it, and `-p`
-/// where whole processors are measured.
-fn habit(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+/// The argument that clap refuses.
+fn invalid_argument(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => Some(argument),
+        _ => None,
+    }
+}
+
+/// Advice on a program without `--` before it.
+fn program_without_dashes(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     const TAKE_A_PROGRAM: [&str; 4] = ["stat", "record", "timeline", "rdpmc"];
-    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    if ["-p", "--pid", "--process"].contains(&unknown.as_str()) {
-        let advice = "processors are measured, with all that runs on them: `halprof record`, then \
-                      `halprof report --pid PID`, or `halprof stat --by process --pid PID`";
-        return Some(advice.to_owned());
-    }
-    if unknown.starts_with('-') {
-        return None;
-    }
+    let unknown = invalid_argument(error).filter(|unknown| !unknown.starts_with('-'))?;
     let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
     let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument))?;
     Some(format!("put `--` before the program: halprof {command} -- {unknown}"))

@@ -13,6 +13,7 @@ mod examples;
 mod export;
 mod foreign;
 mod hal_sources;
+mod habits;
 mod hostile;
 mod limits;
 mod manuals;
