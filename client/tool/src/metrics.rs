@@ -385,10 +385,15 @@ impl Metrics {
     }
 
     fn no_metric(&self, id: &str) -> tool::Error {
-        let names = self.all.iter().map(|metric| metric.id.as_str());
-        let meant = did_you_mean(id, names).unwrap_or_default();
+        // Linux perf and WindowsPerf have groups of metrics such as TopdownL1.
+        let meant = if id.to_ascii_lowercase().starts_with("topdown") {
+            Some("`--topdown` is an option of its own: `halprof stat --topdown`.".to_owned())
+        } else {
+            did_you_mean(id, self.all.iter().map(|metric| metric.id.as_str()))
+        };
         let hint = format!(
-            "{meant} `halprof list --metrics` shows them all; `--metric-file FILE` adds more."
+            "{} `halprof list --metrics` shows them all; `--metric-file FILE` adds more.",
+            meant.unwrap_or_default()
         );
         tool::Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
     }
