@@ -4,7 +4,7 @@
 //! `EVENT_TRACE_PROPERTIES` for files and buffers, `StartTraceW` for rights and errors.
 
 use halprof_measure::tracing::session::{
-    Calls, Class, Control, Folder, Lock, ProfileSource, Properties,
+    Calls, Class, Control, Folder, Lock, ProfileSource, Properties, Provider,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -254,6 +254,19 @@ impl Calls for FakeWindows {
             let source =
                 machine.sources.iter_mut().find(|source| source.id == *id).ok_or(87_u32)?;
             source.interval = (*interval).clamp(source.min_interval, source.max_interval);
+        }
+        Ok(())
+    }
+
+    fn enable(&mut self, handle: u64, provider: &Provider) -> Result<(), u32> {
+        let mut machine = self.machine();
+        let Provider { guid, level, keywords, patience_ms } = provider;
+        let start = guid.to_string();
+        let start = start.split('-').next().unwrap_or_default();
+        let what = format!("enable {start} {level} {keywords:#x} {patience_ms}");
+        machine.call("enable", what)?;
+        if handle != HANDLE || machine.session.is_none() {
+            return Err(87);
         }
         Ok(())
     }

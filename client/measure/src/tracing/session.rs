@@ -10,6 +10,7 @@ mod file;
 mod layout;
 mod note;
 pub mod plan;
+mod providers;
 mod sources;
 mod tracer;
 
@@ -17,6 +18,7 @@ pub use calls::{Calls, Class, Control, Folder, Lock};
 pub use counter_owners::{CounterOwner, CounterOwners, CounterSession, OwnerKind};
 pub use file::TraceFile;
 pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_GUID, SESSION_NAME};
+pub use providers::Provider;
 pub use sources::{ProfileSource, TIMER};
 pub use tracer::{RIGHTS, Tracer, end_running};
 
@@ -43,6 +45,8 @@ pub struct TraceRequest {
     pub counted: Vec<u32>,
     /// Whether samples have call stacks.
     pub stacks: bool,
+    /// Whether the runtimes of .NET and JavaScript report the methods that they compile.
+    pub methods: bool,
     /// What the times of events count.
     pub clock: ClockType,
 }
@@ -58,6 +62,8 @@ pub struct TraceState {
     pub buffers_lost: u64,
     /// Why the session ended by itself; `None` while it runs, and where it was stopped.
     pub ended: Option<TraceEnd>,
+    /// Why methods that runtimes compiled may be missing, as a Win32 error.
+    pub methods_missing: Option<u32>,
 }
 
 /// Why a session ended before it was stopped.

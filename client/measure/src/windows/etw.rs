@@ -4,7 +4,8 @@
 
 use super::privilege::{self, last_error};
 use crate::tracing::session::{
-    Calls, Class, Control, Folder, HEADER_BYTES, Lock, NAME_UNITS, Properties, Tracer, end_running,
+    Calls, Class, Control, Folder, HEADER_BYTES, Lock, NAME_UNITS, Properties, Provider, Tracer,
+    end_running,
 };
 use std::env;
 use std::ffi::{OsStr, OsString, c_void};
@@ -33,10 +34,10 @@ use windows_sys::Win32::System::Console::{
 };
 use windows_sys::Win32::System::Diagnostics::Etw::{
     CLASSIC_EVENT_ID, CONTROLTRACE_HANDLE, ControlTraceW, ETW_PMC_COUNTER_OWNER,
-    ETW_PMC_COUNTER_OWNERSHIP_STATUS, ETW_PMC_SESSION_INFO, EVENT_TRACE_CONTROL_QUERY,
-    EVENT_TRACE_CONTROL_STOP, EVENT_TRACE_PROPERTIES, PROFILE_SOURCE_INFO, StartTraceW,
-    TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS, TraceMaxPmcCounterQuery,
-    TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
+    ETW_PMC_COUNTER_OWNERSHIP_STATUS, ETW_PMC_SESSION_INFO, EVENT_CONTROL_CODE_ENABLE_PROVIDER,
+    EVENT_TRACE_CONTROL_QUERY, EVENT_TRACE_CONTROL_STOP, EVENT_TRACE_PROPERTIES, EnableTraceEx2,
+    PROFILE_SOURCE_INFO, StartTraceW, TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS,
+    TraceMaxPmcCounterQuery, TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
     TracePmcSessionInformation, TraceProfileSourceConfigInfo, TraceProfileSourceListInfo,
     TraceSampledProfileIntervalInfo, TraceSetInformation, TraceStackTracingInfo,
     TraceSystemTraceEnableFlagsInfo,
@@ -49,7 +50,7 @@ use windows_sys::Win32::System::Threading::{
     ALL_PROCESSOR_GROUPS, CreateMutexW, GetActiveProcessorCount, GetCurrentProcess,
     OpenProcessToken,
 };
-use windows_sys::core::{BOOL, s, w};
+use windows_sys::core::{BOOL, GUID, s, w};
 
 /// The mutex of the session's owner, for all sessions of users.
 const MUTEX: &str = r"Global\halprof-etw";
@@ -200,6 +201,24 @@ impl Calls for EtwCalls {
                 class as i32,
                 data.as_ptr().cast(),
                 length,
+            )
+        };
+        status(error)
+    }
+
+    fn enable(&mut self, handle: u64, provider: &Provider) -> Result<(), u32> {
+        let guid = GUID::from_u128(provider.guid.0);
+        // SAFETY: `guid` is valid for a read; without parameters nothing else is read.
+        let error = unsafe {
+            EnableTraceEx2(
+                CONTROLTRACE_HANDLE { Value: handle },
+                &raw const guid,
+                EVENT_CONTROL_CODE_ENABLE_PROVIDER,
+                provider.level,
+                provider.keywords,
+                0,
+                provider.patience_ms,
+                ptr::null(),
             )
         };
         status(error)

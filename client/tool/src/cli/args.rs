@@ -537,6 +537,10 @@ pub(crate) struct Record {
     /// If there are too few counters, run once for each set of sources that fits
     #[arg(long)]
     pub(crate) passes: bool,
+    /// Do not ask .NET and JavaScript for the methods that they compile, whose names then are missing:
+    /// asking costs time at the end, and in each program
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) no_managed: bool,
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,

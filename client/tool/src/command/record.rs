@@ -155,6 +155,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
 fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<()> {
     let given = [
         ("--branches", options.branches.is_some()),
+        ("--no-managed", options.no_managed),
         ("--passes", options.passes),
         ("--rate", options.rate.is_some()),
         ("--rotate", options.work.rotate.is_some()),

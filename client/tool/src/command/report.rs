@@ -161,8 +161,8 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
         tables = if csv || options.diff.is_some() {
             vec![vec![Key::Symbol]]
         } else {
-            // Addresses are worth a table if no function is known.
-            vec![vec![Key::Symbol], vec![Key::Address]]
+            // The others are worth a table if no function is known.
+            vec![vec![Key::Symbol], text::MODULES.to_vec(), vec![Key::Address]]
         };
     }
     let all = csv || options.diff.is_some();

@@ -88,6 +88,12 @@ impl Traced {
                 thousands(buffers_lost)
             ));
         }
+        if let Some(error) = self.state.methods_missing {
+            warnings.push(format!(
+                "methods that .NET and JavaScript compiled may have no names: the list of them is not \
+                 complete (Win32 error {error})"
+            ));
+        }
         warnings
     }
 }

@@ -121,7 +121,12 @@ fn a_script_has_the_stack_of_each_sample() {
     let mut folded: BTreeMap<String, u64> = BTreeMap::new();
     let mut callers = 0;
     for sample in &samples {
-        let name = |frame: &Value| frame["module"].as_str().expect("a name").to_owned();
+        let name = |frame: &Value| {
+            let module = frame["module"].as_str().expect("a name");
+            frame["symbol"]
+                .as_str()
+                .map_or(module.to_owned(), |symbol| format!("{module}!{symbol}"))
+        };
         let inner = sample["callers"].as_array().map_or(&[][..], Vec::as_slice);
         callers += inner.len();
         let process = match sample["process_name"].as_str() {

@@ -44,6 +44,13 @@ fn calls_come_in_the_known_order_and_are_undone() {
             "start; stacks 2; interval [19, 1000000]; interval [0, 5000]; sample [19]; \
              mask [11000007, 402]; stop; interval [19, 65536]; interval [0, 10000]",
         ),
+        (
+            TraceRequest { methods: true, ..cycles_and_timer() },
+            "start; enable e13c0d23 5 0x38 0; enable 57277741 5 0x1 0; \
+             stacks 2; interval [19, 1000000]; interval [0, 5000]; sample [19]; \
+             mask [11000007, 402]; enable a669021c 5 0xb8 10000; \
+             stop; interval [19, 65536]; interval [0, 10000]",
+        ),
         (counting(), "start; count [19, 2]; hooks 1; mask [10000017, 4]; stop"),
         (
             TraceRequest { sampled: vec![sampled(26, 100_000)], stacks: true, ..counting() },
@@ -66,6 +73,30 @@ fn calls_come_in_the_known_order_and_are_undone() {
         drop(file);
         assert_eq!(std::fs::read(&copy).expect("it is there"), b"a trace");
         assert_eq!(files(&folder), 1, "the copy");
+    }
+}
+
+/// A recording without methods is better than none, if it says so; and a process that is about to end
+/// waits for no rundown.
+#[test]
+fn methods_that_windows_does_not_give_are_told() {
+    const TIMEOUT: u32 = 1460;
+    for at_start in [true, false] {
+        let (_folder, fake) = windows();
+        let mut tracer = Tracer::new(fake.clone());
+        if at_start {
+            fake.machine().refused.insert("enable", TIMEOUT);
+        }
+        let request = TraceRequest { methods: true, ..cycles_and_timer() };
+        tracer.start(&request).expect("it starts");
+        fake.machine().refused.insert("enable", TIMEOUT);
+        let (_file, state) = tracer.stop().expect("it stops");
+        assert_eq!(state, TraceState { methods_missing: Some(TIMEOUT), ..TraceState::default() });
+        fake.machine().refused.clear();
+        tracer.start(&request).expect("it starts");
+        fake.machine().calls.clear();
+        drop(tracer);
+        assert_eq!(fake.machine().calls[0], "stop");
     }
 }
 

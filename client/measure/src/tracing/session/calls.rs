@@ -2,6 +2,7 @@
 //! so do test doubles. Each error is a Win32 error.
 
 use super::layout::Properties;
+use super::providers::Provider;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,8 @@ pub trait Calls: Debug + Send {
     fn control_trace(&mut self, control: Control, properties: &mut Properties) -> Result<(), u32>;
     /// TraceSetInformation; handle 0 where the setting is the machine's.
     fn set(&mut self, handle: u64, class: Class, data: &[u8]) -> Result<(), u32>;
+    /// EnableTraceEx2: has programs write a provider's events into a session, and waits until they know.
+    fn enable(&mut self, handle: u64, provider: &Provider) -> Result<(), u32>;
     /// TraceQueryInformation with handle 0; returns the length of the reply. The buffer begins at an
     /// address that any type may have.
     fn query(&mut self, class: Class, buffer: &mut [u8]) -> Result<usize, u32>;

@@ -12,6 +12,7 @@ use super::calls::{Calls, Class, Control, Folder, Lock};
 use super::counter_owners::{self, CounterOwners};
 use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
 use super::note::Note;
+use super::providers::{METHODS, Provider, RUNDOWN};
 use super::sources::{self, ProfileSource};
 use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
 use crate::error::{Error, Refusal, Result};
@@ -66,9 +67,12 @@ struct Sessions<C: Calls> {
 
 #[derive(Debug)]
 struct Running {
+    handle: u64,
     folder: PathBuf,
     note: Note,
     file: TraceFile,
+    /// Whether runtimes report what they compile.
+    methods: bool,
     limit_bytes: u64,
     /// Its last known status.
     state: TraceState,
@@ -239,8 +243,12 @@ impl<C: Calls> Sessions<C> {
             self.undo(&note);
             Note::remove(&folder);
         }
-        let (running, handle) = self.prepare(folder, request)?;
-        match self.configure(handle, request) {
+        let mut running = self.prepare(folder, request)?;
+        if request.methods {
+            // The session is of use without them.
+            running.state.methods_missing = self.enable(running.handle, &METHODS).err();
+        }
+        match self.configure(running.handle, request) {
             Ok(sampled) => {
                 self.running = Some(running);
                 Ok(sampled)
@@ -272,8 +280,8 @@ impl<C: Calls> Sessions<C> {
         }
     }
 
-    /// Notes what is to be undone, and starts a session that traces nothing yet; returns its handle.
-    fn prepare(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<(Running, u64)> {
+    /// Notes what is to be undone, and starts a session that traces nothing yet.
+    fn prepare(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<Running> {
         let megabytes = self.file_megabytes(&folder)?;
         let process = std::process::id();
         let file = folder.join(format!("{process}.etl"));
@@ -287,14 +295,20 @@ impl<C: Calls> Sessions<C> {
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
         let handle = self.start_trace(&file, megabytes, request);
         let handle = handle.inspect_err(|_| Note::remove(&folder))?;
-        let running = Running {
+        Ok(Running {
+            handle,
             folder,
             note,
             file: TraceFile::new(file),
+            methods: request.methods,
             limit_bytes: u64::from(megabytes) * MEGABYTE,
             state: TraceState::default(),
-        };
-        Ok((running, handle))
+        })
+    }
+
+    /// Has programs write the events of providers.
+    fn enable(&mut self, handle: u64, providers: &[Provider]) -> std::result::Result<(), u32> {
+        providers.iter().try_for_each(|provider| self.calls.enable(handle, provider))
     }
 
     /// The largest size of a file in this folder.
@@ -390,7 +404,15 @@ impl<C: Calls> Sessions<C> {
     }
 
     fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        let running = self.running.take().ok_or_else(no_session)?;
+        let mut running = self.running.take().ok_or_else(no_session)?;
+        if running.methods {
+            let listed = self.enable(running.handle, &RUNDOWN);
+            running.state.methods_missing = running.state.methods_missing.or(listed.err());
+        }
+        self.stop_at_once(running)
+    }
+
+    fn stop_at_once(&mut self, running: Running) -> Result<(TraceFile, TraceState)> {
         // The session ends without it; intervals that cannot be put back have their note.
         let privileged = self.calls.set_privilege(true);
         let ended = self.end(running);
@@ -416,9 +438,10 @@ impl<C: Calls> Sessions<C> {
     }
 
     fn abandon(&mut self) {
-        if self.running.is_some() {
-            // Nobody is left to report to; what could not be undone has its note.
-            let _ = self.stop();
+        if let Some(running) = self.running.take() {
+            // Nobody is left to report to; what could not be undone has its note. Windows ends the
+            // process soon: nothing is waited for.
+            let _ = self.stop_at_once(running);
         }
     }
 

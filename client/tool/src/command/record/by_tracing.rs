@@ -44,7 +44,7 @@ pub(super) fn run(
     let events = events(options, &offer).map_err(|error| ctx.without_counters(error))?;
     let target = OutputFile::of(&options.output, output)?;
     let progress = output.progress(runner.length_ns());
-    let traced = trace(tracing, &mut runner, &request(&events), &progress);
+    let traced = trace(tracing, &mut runner, &request(&events, options), &progress);
     progress.finish_and_clear();
     let traced = traced?;
     let periods = periods(&events, &traced, &event_set, &mut ctx.connection);
@@ -74,11 +74,12 @@ fn events(options: &args::Record, offer: &Offer) -> Result<Vec<TraceEvent>> {
     }
 }
 
-fn request(events: &[TraceEvent]) -> TraceRequest {
+fn request(events: &[TraceEvent], options: &args::Record) -> TraceRequest {
     let sampled = |event: &TraceEvent| SampledSource { id: event.source, interval: event.interval };
     TraceRequest {
         sampled: events.iter().map(sampled).collect(),
         stacks: true,
+        methods: !options.no_managed,
         ..TraceRequest::default()
     }
 }

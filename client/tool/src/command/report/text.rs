@@ -8,11 +8,15 @@ use crate::output::table::Width;
 use crate::results::head::head;
 use crate::results::report_text::{ALL, sources};
 use crate::results::sample_rows::section;
-use halprof_profile::aggregate::key::Key;
+use halprof_profile::aggregate::key::{Key, Value};
+use halprof_profile::symbols::{NO_ADDRESS, UNKNOWN};
 use halprof_profile::views::report::Report;
 
 /// The number of lines of a report without `--by`.
 const LINES: usize = 40;
+
+/// Where the samples are, if no function is known.
+pub(super) const MODULES: [Key; 2] = [Key::Process, Key::Module];
 
 /// The largest number of sources that have a line each in it.
 const SOURCES: usize = 8;
@@ -20,15 +24,14 @@ const SOURCES: usize = 8;
 /// A report that fits into [`LINES`]: how it was recorded, what was lost, the functions with the
 /// most samples, and how to see the rest.
 pub(super) fn overview(report: &Report, options: &args::Report, width: Width) -> String {
-    let named = report.symbols.iter().any(|opened| opened.kind.names());
-    let key = if named { Key::Symbol } else { Key::Address };
+    let keys = keys(report);
     let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor`, `core` or \
                 `machine`; \
                 `--rows 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
     let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, SOURCES, width));
-    let parts = report.tables.iter().filter(|table| table.by == [key]);
+    let parts = report.tables.iter().filter(|table| table.by == keys);
     let parts: Vec<_> =
         parts.flat_map(|table| table.sections.iter().map(move |part| (table, part))).collect();
     let several = report.sources.len() > 1;
@@ -49,6 +52,26 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
         text += &format!("\n{} more sources: `--source NAME` chooses\n", parts.len() - shown);
     }
     text + &rest
+}
+
+/// What tells most of where samples are: functions; where none is known, processes with their modules;
+/// where none of these is known, addresses.
+fn keys(report: &Report) -> &'static [Key] {
+    let has = |keys: &[Key], known: fn(&Value) -> bool| {
+        let mut tables = report.tables.iter().filter(|table| table.by == keys);
+        let mut rows =
+            tables.by_ref().flat_map(|table| &table.sections).flat_map(|part| &part.rows);
+        rows.any(|row| row.values.iter().any(known))
+    };
+    let is_function = |value: &Value| matches!(value, Value::Symbol { symbol: Some(_), .. });
+    let is_module = |value: &Value| matches!(value, Value::Module(module) if ![UNKNOWN, NO_ADDRESS].contains(&&**module));
+    if has(&[Key::Symbol], is_function) {
+        &[Key::Symbol]
+    } else if has(&MODULES, is_module) {
+        &MODULES
+    } else {
+        &[Key::Address]
+    }
 }
 
 /// When, how and with what it was recorded.
@@ -79,7 +102,6 @@ fn made(report: &Report, width: Width) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
-    use halprof_profile::aggregate::key::Value;
     use halprof_profile::aggregate::source_totals::SourceTotals;
     use halprof_profile::aggregate::totals::Totals;
     use halprof_profile::file::{Ending, Metadata, Module, Recording, Statistics};
@@ -170,6 +192,32 @@ pub(crate) mod tests {
                 Width::of(Some(columns)),
             ));
             assert_screen(&format!("report-{columns}"), &text, columns);
+        }
+    }
+
+    /// Functions, else processes with their modules, else addresses.
+    #[test]
+    fn the_first_page_is_of_what_is_known() {
+        let module = |name: &str| Value::Module(name.into());
+        let process = Value::Process { id: Some(4), name: None };
+        let table = |by: &[Key], values: Vec<Value>| {
+            let row = GroupTotals::new(values, Totals::alike(1, 1), None);
+            let section = (Totals::alike(1, 1), vec![row], (0, Totals::default()));
+            Table { by: by.to_vec(), sections: vec![SourceSection::new(None, false, section)] }
+        };
+        for (symbol, name, expected) in [
+            (Some("f"), "a.exe", &[Key::Symbol][..]),
+            (None, "a.exe", &MODULES),
+            (None, UNKNOWN, &[Key::Address]),
+            (None, NO_ADDRESS, &[Key::Address]),
+        ] {
+            let symbol = Value::Symbol { module: name.into(), symbol: symbol.map(Into::into) };
+            let tables = vec![
+                table(&[Key::Symbol], vec![symbol]),
+                table(&MODULES, vec![process.clone(), module(name)]),
+                table(&[Key::Address], vec![Value::Source("row".into())]),
+            ];
+            assert_eq!(keys(&Report { tables, ..example() }), expected, "{name}");
         }
     }
 }

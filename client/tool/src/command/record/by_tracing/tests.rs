@@ -37,7 +37,8 @@ fn what_is_sampled_is_recorded_with_what_only_the_recorder_knows() {
         let sampled: Vec<SampledSource> =
             sampled.iter().map(|&(id, interval)| SampledSource { id, interval }).collect();
         let expected = sampled.len() as u64 * SAMPLES.cast_unsigned();
-        let request = TraceRequest { sampled, stacks: true, ..TraceRequest::default() };
+        let request =
+            TraceRequest { sampled, stacks: true, methods: true, ..TraceRequest::default() };
         assert_eq!(log.borrow().requests, [request]);
         assert!(!log.borrow().running);
         let recording = file::read(path.as_ref(), |_| {}).expect("a recording");
