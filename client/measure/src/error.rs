@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 use thiserror::Error;
 
 /// A refusal by the answering side, and what it concerns.
@@ -119,12 +120,21 @@ pub enum Error {
         /// What to do instead.
         hint: String,
     },
-    /// The request itself failed before any answer.
+    /// The driver completed the request with a failure, without a reply.
     #[error("the driver did not answer: {}", status(*.0))]
     Status(NtStatus),
-    /// The device has gone, or Windows failed the request.
+    /// Windows failed the request.
     #[error("the request to the driver failed: {0}")]
     Device(io::Error),
+    /// There was no answer within this time, after which the client cancelled the request.
+    #[error("the driver did not answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// The driver has answered before, and its device is there no more.
+    #[error("the driver was stopped or removed in the meantime: {why}")]
+    DriverGone {
+        /// How that showed.
+        why: String,
+    },
     /// The reply does not follow this version of the protocol.
     #[error("the reply to `{request}` is malformed: {why}")]
     Protocol {
@@ -210,8 +220,11 @@ impl Error {
             Self::Unavailable { .. } => "unavailable",
             Self::NeedsMsr { .. } => "needs-msr",
             Self::Status(NtStatus::ACCESS_DENIED) => "access-denied",
+            Self::Status(NtStatus::DEVICE_NOT_READY) => "driver-not-ready",
             Self::Status(_) => "request-failed",
             Self::Device(_) => "device-failed",
+            Self::TimedOut(_) => "timed-out",
+            Self::DriverGone { .. } => "driver-gone",
             Self::Protocol { .. } => "protocol",
             Self::File { .. } => "file",
             Self::BadFile { .. } => "bad-file",
@@ -269,10 +282,14 @@ const fn concerns_source(code: ErrorCode) -> bool {
     )
 }
 
+/// What a status says, as the rest of a sentence.
 fn status(status: NtStatus) -> String {
     match status {
         NtStatus::ACCESS_DENIED => "access denied".to_owned(),
         NtStatus::INVALID_DEVICE_REQUEST => "it does not know this request".to_owned(),
+        NtStatus::DEVICE_NOT_READY => "it is starting or being removed".to_owned(),
+        NtStatus::BUFFER_TOO_SMALL => "the buffer has no room for a reply".to_owned(),
+        NtStatus::INFO_LENGTH_MISMATCH => "the request is too short".to_owned(),
         NtStatus(other) => format!("NTSTATUS {other:#010X}"),
     }
 }

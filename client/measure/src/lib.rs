@@ -44,6 +44,8 @@ pub mod statistics;
 mod suggest;
 pub mod tracing;
 mod transport;
+#[cfg(any(windows, test))]
+mod win32;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]
 mod windows;

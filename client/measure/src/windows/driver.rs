@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::transport::Transport;
-use shared_types::NtStatus;
+use crate::win32::failed;
 use shared_types::device::{Guid, INTERFACE};
 use shared_types::request::RequestCode;
 use std::ffi::OsString;
@@ -12,14 +12,12 @@ use std::os::windows::ffi::OsStringExt;
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
+use std::time::Duration;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     CM_GET_DEVICE_INTERFACE_LIST_PRESENT, CM_Get_Device_Interface_List_SizeW,
     CM_Get_Device_Interface_ListW, CR_SUCCESS,
 };
-use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_IO_PENDING, ERROR_OPERATION_ABORTED, FALSE,
-    TRUE, WAIT_TIMEOUT,
-};
+use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, FALSE, TRUE, WAIT_TIMEOUT};
 use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
 use windows_sys::Win32::System::IO::{
     CancelIoEx, DeviceIoControl, GetOverlappedResult, OVERLAPPED,
@@ -27,11 +25,11 @@ use windows_sys::Win32::System::IO::{
 use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
 use windows_sys::core::GUID;
 
-/// How long a request may take, in milliseconds. The driver holds none, so a request that takes
+/// How long a request may take. The driver holds none, so a request that takes
 /// longer is stuck behind another; it is then cancelled, and the tool ends instead of hanging.
 /// Ctrl-C cancels no request: it ends a measurement with the final requests, which fetch what was
 /// counted so far.
-const ANSWER_MS: u32 = 30_000;
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// A handle on the driver's device, open for reading and writing.
 #[derive(Debug)]
@@ -61,10 +59,12 @@ impl Driver {
     ///
     /// # Safety
     /// `overlapped` belongs to a request on our device, and does not move in the meantime.
-    unsafe fn wait(&self, overlapped: *const OVERLAPPED) -> io::Result<u32> {
+    unsafe fn wait(&self, overlapped: *const OVERLAPPED) -> Result<u32> {
+        let milliseconds = ANSWER.as_millis() as u32;
         // SAFETY: the handle is open as long as `self` lives.
-        let waited = unsafe { WaitForSingleObject(self.answered.as_raw_handle(), ANSWER_MS) };
-        if waited == WAIT_TIMEOUT {
+        let waited = unsafe { WaitForSingleObject(self.answered.as_raw_handle(), milliseconds) };
+        let is_late = waited == WAIT_TIMEOUT;
+        if is_late {
             // SAFETY: the handle is open, and `overlapped` is as the caller says. If the request
             // has completed in the meantime there is nothing to cancel, which is no failure.
             unsafe { CancelIoEx(self.device.as_raw_handle(), overlapped) };
@@ -76,7 +76,7 @@ impl Driver {
             GetOverlappedResult(self.device.as_raw_handle(), overlapped, &raw mut returned, TRUE)
         };
         if done == FALSE {
-            return Err(io::Error::last_os_error());
+            return Err(failed(io::Error::last_os_error(), is_late.then_some(ANSWER)));
         }
         Ok(returned)
     }
@@ -167,30 +167,13 @@ impl Transport for Driver {
             )
         };
         let error = io::Error::last_os_error();
-        if done == FALSE && number(&error) != ERROR_IO_PENDING {
-            return Err(failed(error));
+        if done == FALSE && error.raw_os_error() != Some(ERROR_IO_PENDING.cast_signed()) {
+            return Err(failed(error, None));
         }
         // SAFETY: this is the request that was sent just now.
         let answer = unsafe { self.wait(&raw const overlapped) };
-        answer.map(|returned| returned as usize).map_err(failed)
+        answer.map(|returned| returned as usize)
     }
-}
-
-/// The NTSTATUS behind a Win32 error, if it is one that the driver itself returns.
-fn failed(error: io::Error) -> Error {
-    match number(&error) {
-        ERROR_INVALID_FUNCTION => Error::Status(NtStatus::INVALID_DEVICE_REQUEST),
-        ERROR_ACCESS_DENIED => Error::Status(NtStatus::ACCESS_DENIED),
-        ERROR_OPERATION_ABORTED => Error::Device(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("there was no answer within {} s", ANSWER_MS / 1000),
-        )),
-        _ => Error::Device(error),
-    }
-}
-
-fn number(error: &io::Error) -> u32 {
-    error.raw_os_error().unwrap_or(0).cast_unsigned()
 }
 
 fn length(bytes: usize) -> Result<u32> {

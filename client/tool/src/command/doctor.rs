@@ -53,6 +53,8 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)>
                 | Cause::Refused(_)
                 | Cause::Device(_)
                 | Cause::Status(_)
+                | Cause::TimedOut(_)
+                | Cause::DriverGone { .. }
                 | Cause::Protocol { .. },
             ),
         ) => {
