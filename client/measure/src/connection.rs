@@ -13,7 +13,7 @@ use shared_types::request::session::{
 };
 use shared_types::request::source::{self, Information, Placement, Plan, Query};
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader};
+use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader, WIRE_VERSION};
 use std::mem::size_of;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -332,6 +332,14 @@ fn needs_more(reply: &[u8]) -> Option<usize> {
 fn parse<R: Reply>(code: RequestCode, reply: &[u8]) -> Result<(R, &[u8])> {
     let short = || malformed(code, format!("it has only {} bytes", reply.len()));
     let (header, _) = ReplyHeader::read_from_prefix(reply).map_err(|_| short())?;
+    if header.version != WIRE_VERSION {
+        return Err(Error::Refused(Refusal {
+            code: ErrorCode::VersionMismatch,
+            subject: WIRE_VERSION,
+            detail: header.version.into(),
+            source: None,
+        }));
+    }
     if header.error != 0 {
         return Err(refusal(code, &header));
     }
@@ -343,9 +351,9 @@ fn parse<R: Reply>(code: RequestCode, reply: &[u8]) -> Result<(R, &[u8])> {
 }
 
 fn refusal(request: RequestCode, header: &ReplyHeader) -> Error {
-    let ReplyHeader { error, version, subject, detail, .. } = *header;
+    let ReplyHeader { error, subject, detail, .. } = *header;
     let Some(code) = ErrorCode::from_wire(error) else {
-        let why = format!("it refuses with the unknown number {error} (version {version})");
+        let why = format!("it refuses with the unknown number {error}");
         return malformed(request, why);
     };
     Error::Refused(Refusal { code, subject, detail, source: None })
@@ -367,3 +375,6 @@ pub(crate) fn elements<E: Reply>(code: RequestCode, body: &[u8], count: usize) -
         .filter_map(|bytes| E::read_from_bytes(bytes).ok())
         .collect())
 }
+
+#[cfg(test)]
+mod tests;
