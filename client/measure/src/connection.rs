@@ -13,7 +13,7 @@ use shared_types::request::session::{
 };
 use shared_types::request::source::{self, Information, Placement, Plan, Query};
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader, WIRE_VERSION};
+use shared_types::{ErrorCode, NtStatus, ProfileSource, ReplyHeader, RequestHeader, WIRE_VERSION};
 use std::mem::size_of;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -33,6 +33,8 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 pub struct Connection<T> {
     transport: T,
     hello: Hello,
+    /// The other side has answered, in this version.
+    greeted: bool,
     /// The number of processors, once it has been asked for.
     processors: Option<u32>,
     requests: u64,
@@ -113,11 +115,13 @@ impl<T: Transport> Connection<T> {
         let mut connection = Self {
             transport,
             hello: Hello::new_zeroed(),
+            greeted: false,
             processors: None,
             requests: 0,
             output: vec![0; REPLY_BYTES],
         };
         connection.hello = connection.head(machine::HELLO, &plain(0))?;
+        connection.greeted = true;
         Ok(connection)
     }
 
@@ -267,7 +271,8 @@ impl<T: Transport> Connection<T> {
         if let Some(needed) = needs_more(self.output.get(..length).unwrap_or_default()) {
             length = self.send(code, request.as_bytes(), needed)?;
         }
-        parse(code, self.output.get(..length).unwrap_or_default())
+        let reply = parse(code, self.output.get(..length).unwrap_or_default());
+        reply.map_err(|error| if self.greeted { later(error) } else { error })
     }
 
     /// Sends one request; returns the length of the reply, which is in `output`.
@@ -277,7 +282,8 @@ impl<T: Transport> Connection<T> {
         }
         self.requests += 1;
         let output = self.output.get_mut(..room).unwrap_or_default();
-        self.transport.request(code, input, output)
+        let sent = self.transport.request(code, input, output);
+        sent.map_err(|error| if self.greeted { later(error) } else { error })
     }
 
     fn pages<E: Reply>(&mut self, code: RequestCode, flags: u32) -> Result<Vec<E>> {
@@ -326,6 +332,19 @@ fn needs_more(reply: &[u8]) -> Option<usize> {
     (ErrorCode::from_wire(header.error) == Some(ErrorCode::ReplyTooSmall)
         && needed <= REPLY_BYTES_MAX)
         .then_some(needed)
+}
+
+/// The error of a side that has answered before. It knows the request, the handle has the rights, and
+/// every session that the client names is its own: the device was stopped or removed in the meantime.
+fn later(error: Error) -> Error {
+    let why = match error {
+        Error::Status(
+            NtStatus::ACCESS_DENIED | NtStatus::INVALID_DEVICE_REQUEST | NtStatus::DEVICE_NOT_READY,
+        )
+        | Error::Refused(Refusal { code: ErrorCode::UnknownSession, .. }) => error.to_string(),
+        other => return other,
+    };
+    Error::DriverGone { why }
 }
 
 /// The head of a reply and the bytes after it, or the refusal that the reply carries.
