@@ -232,6 +232,19 @@ impl Error {
         }
     }
 
+    /// Whether it is the other side's answer to a request, or that there was none.
+    pub const fn is_of_request(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_)
+                | Self::Status(_)
+                | Self::Device(_)
+                | Self::TimedOut(_)
+                | Self::DriverGone { .. }
+                | Self::Protocol { .. }
+        )
+    }
+
     /// What to do, if the error itself says it.
     pub fn hint(&self) -> Option<&str> {
         match self {

@@ -425,7 +425,7 @@ pub struct Statistics {
     pub lost_events: BTreeMap<String, u64>,
     /// Interrupts for which none of our counters had overflowed.
     pub spurious: u64,
-    /// Why the driver ended sampling by itself, as an error code.
+    /// Why sampling ended early, by the driver itself or by a request that failed, as an error code.
     pub ended: Option<String>,
     /// The sources that were multiplexed, in passes that are over.
     #[serde(alias = "turns")]

@@ -56,7 +56,7 @@ pub(crate) struct RecordResult {
     lost: BTreeMap<String, u64>,
     /// Events that the lost samples stand for.
     lost_events: BTreeMap<String, u64>,
-    /// Why the driver ended sampling by itself.
+    /// Why sampling ended early: the driver ended it by itself, or a request failed.
     ended: Option<Failure>,
     /// Sources that some of the processors cannot count.
     excluded_cpus: Vec<ExcludedCpus>,
@@ -304,8 +304,10 @@ fn record(
         if recorder.has_ended() {
             break;
         }
-        let (session, _) = configured(&mut ctx.connection, event_set, indexes, true)?;
-        recorder.sample(session, indexes, runner, &progress)?;
+        match configured(&mut ctx.connection, event_set, indexes, true) {
+            Ok((session, _)) => recorder.sample(session, indexes, runner, &progress)?,
+            Err(error) => recorder.end_early(error)?,
+        }
     }
     let finished = recorder.finish()?;
     progress.finish_and_clear();
@@ -332,7 +334,7 @@ fn result(
         .chain(Advice::in_step(&recorded.in_step.sources(&metadata)))
         .chain(recorded.changes.iter().filter_map(Advice::counters_changed))
         .collect();
-    let ended = recorded.ended.map(Error::from);
+    let ended = recorded.ended.map(|error| event_set.explain(error));
     let result = RecordResult {
         machine: ctx.machine_info.description.clone(),
         scope,
@@ -445,7 +447,7 @@ fn warnings(result: &RecordResult) -> Vec<String> {
     let mut warnings = periods::notes(result.periods.iter().map(|row| &row.period));
     if let Some(ended) = &result.ended {
         warnings.push(format!(
-            "the driver ended sampling: {}; the file has what was sampled until then. {}",
+            "sampling ended early: {}; the file has what was sampled until then. {}",
             ended.message, ended.hint
         ));
     }

@@ -23,7 +23,7 @@ mod topdown;
 use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::results::count_row::CountRow;
 use crate::results::counts::By;
 use crate::results::view::{CountedEvent, View};
@@ -36,6 +36,7 @@ use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use crate::target::limits;
 use evaluate::Evaluation;
+use halprof_measure::Failure;
 use halprof_profile::file::cannot_count;
 use measurement::Measurement;
 pub(crate) use result::{Interval, Method, StatResult};
@@ -89,13 +90,15 @@ pub(crate) fn run_by(
     let mut measurement =
         Measurement::new(options, (&event_set, sets.len()), &evaluation, ctx, output)?;
     let runs = measurement.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
-    let Measurement { runner, writer, samples, changed, .. } = measurement;
+    let Measurement { runner, writer, samples, changed, ended, .. } = measurement;
+    let ended = ended.map(|error| event_set.explain(error));
     let mut result = evaluation.result(&runs, machine, runner.scope(&event_set));
-    let mut later = Vec::new();
+    result.ended = ended.as_ref().map(Error::failure);
+    let mut later: Vec<String> = result.ended.iter().map(ended_early).collect();
     if let Some(samples) = &samples {
         let rows = runs.iter().flat_map(|run| samples.rows(&evaluation.view, run));
         let mut rows: Vec<_> = rows.collect();
-        later = samples.warnings(&rows);
+        later.extend(samples.warnings(&rows));
         later.extend(by_process::keep_only(&options.process, &mut rows));
         result.rows.by_process = rows;
     }
@@ -109,7 +112,18 @@ pub(crate) fn run_by(
     warnings.extend(later);
     result.warnings = warnings;
     writer.finish(result)?;
-    Ok(runner.program_status())
+    Ok(match ended {
+        Some(error) => error.exit_status(),
+        None => runner.program_status(),
+    })
+}
+
+/// The warning that a request has failed, and the counts are older.
+fn ended_early(failure: &Failure) -> String {
+    let Failure { message, hint, .. } = failure;
+    format!(
+        "the measurement ended early: {message}; these are the last counts that were read. {hint}"
+    )
 }
 
 /// Refuses what the backend cannot do.

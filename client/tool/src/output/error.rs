@@ -83,6 +83,14 @@ impl Error {
         Self::Measure(Measure::Internal(why.to_string()))
     }
 
+    /// Whether a request to the driver failed: what was measured before remains.
+    pub(crate) const fn is_of_request(&self) -> bool {
+        match self {
+            Self::Measure(error) => error.is_of_request(),
+            _ => false,
+        }
+    }
+
     /// The stable name that programs may compare.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! Moves samples from the rings to a recording: drains them, notes where they come from, and hands
 //! them to the thread that writes the file, or to what keeps them in memory.
 
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands};
 use crate::run::interrupt::interrupted;
 use crate::run::marking::Marking;
@@ -43,6 +43,8 @@ pub(crate) struct Recorder<'a, S> {
     marking: Option<Marking>,
     /// What reports processes and images at the end, if something does.
     source: Option<Box<dyn ProcessSource>>,
+    /// The last statistics of the pass that were read.
+    read: samples::Statistics,
 }
 
 /// Why processes and images were not reported as they came and went.
@@ -79,8 +81,8 @@ pub(crate) struct Recorded {
     pub(crate) marks_dropped: u64,
     pub(crate) missed: Missed,
     pub(crate) interrupted: bool,
-    /// Why the driver ended it.
-    pub(crate) ended: Option<Refusal>,
+    /// Why it ended early: the driver ended it, or a request failed.
+    pub(crate) ended: Option<Error>,
     /// What others have changed, in each pass.
     pub(crate) changes: Vec<counts::Changes>,
     /// Why processes and images were not reported, or not until the end.
@@ -115,6 +117,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             in_step: InStep::default(),
             marking,
             source,
+            read: samples::Statistics::default(),
         };
         let running = recorder.inventory.scan(0);
         recorder.put_changes(running)?;
@@ -242,32 +245,25 @@ impl Recorder<'_, Background> {
         runner: &mut Runner,
         progress: &ProgressBar,
     ) -> Result<()> {
+        let before = self.recorded.samples;
+        self.read = samples::Statistics::default();
         runner.prepare()?;
         session.start()?;
-        let every = Every::step(STEP_NS).reading(Some(STATISTICS_NS));
         runner.begin()?;
-        let elapsed_ns = runner.run(every, |tick| {
-            self.step(&mut session, indexes, tick.elapsed_ns)?;
-            if session.ended().is_some() {
-                return Ok(ControlFlow::Break(()));
+        match self.sample_until_end(&mut session, indexes, runner, progress) {
+            Ok((elapsed_ns, mut slices)) => {
+                self.recorded.statistics = self.with(&self.read, elapsed_ns);
+                self.recorded.statistics.slices.append(&mut slices);
+                self.recorded.ended = Refusal::from_statistics(&self.read).map(Error::from);
             }
-            if tick.is_due {
-                let now = self.with(&session.statistics()?, tick.elapsed_ns);
-                self.sink.put(Block::Statistics(Box::new(now)))?;
+            Err(error) => {
+                self.read.generated = self.read.generated.max(self.recorded.samples - before);
+                let code = error.code().to_owned();
+                self.end_early(error)?;
+                let statistics = self.with(&self.read, runner.elapsed_ns());
+                self.recorded.statistics = Statistics { ended: Some(code), ..statistics };
             }
-            let elapsed = seconds(self.recorded.statistics.elapsed_ns + tick.elapsed_ns);
-            let samples = thousands(self.recorded.samples);
-            progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        session.stop_sampling()?;
-        self.drain(&mut session, indexes)?;
-        self.drain_events(&mut session)?;
-        let statistics = session.statistics()?;
-        let mut slices = slices(&session.snapshot()?, indexes, self.event_set);
-        self.recorded.statistics = self.with(&statistics, elapsed_ns);
-        self.recorded.statistics.slices.append(&mut slices);
-        self.recorded.ended = Refusal::from_statistics(&statistics);
+        }
         self.recorded.changes.push(session.changes());
         drop(session);
         let changes = self.inventory.scan(self.recorded.statistics.elapsed_ns);
@@ -276,7 +272,48 @@ impl Recorder<'_, Background> {
         self.drain_marks()
     }
 
-    /// Whether the driver has ended sampling by itself.
+    /// Samples until the run is over; returns how long it took, and the sources that took turns.
+    fn sample_until_end(
+        &mut self,
+        session: &mut Session<'_, Backend>,
+        indexes: &[usize],
+        runner: &mut Runner,
+        progress: &ProgressBar,
+    ) -> Result<(u64, Vec<Slices>)> {
+        let every = Every::step(STEP_NS).reading(Some(STATISTICS_NS));
+        let elapsed_ns = runner.run(every, |tick| {
+            self.step(session, indexes, tick.elapsed_ns)?;
+            if session.ended().is_some() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if tick.is_due {
+                self.read = session.statistics()?;
+                let now = self.with(&self.read, tick.elapsed_ns);
+                self.sink.put(Block::Statistics(Box::new(now)))?;
+            }
+            let elapsed = seconds(self.recorded.statistics.elapsed_ns + tick.elapsed_ns);
+            let samples = thousands(self.recorded.samples);
+            progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        session.stop_sampling()?;
+        self.drain(session, indexes)?;
+        self.drain_events(session)?;
+        self.read = session.statistics()?;
+        Ok((elapsed_ns, slices(&session.snapshot()?, indexes, self.event_set)))
+    }
+
+    /// Ends the recording because of a request that failed, and keeps what was sampled before; without
+    /// a sample, and for all other errors, there is nothing to keep.
+    pub(crate) fn end_early(&mut self, error: Error) -> Result<()> {
+        if !error.is_of_request() || self.recorded.samples == 0 {
+            return Err(error);
+        }
+        self.recorded.ended = Some(error);
+        Ok(())
+    }
+
+    /// Whether it has ended early.
     pub(crate) const fn has_ended(&self) -> bool {
         self.recorded.ended.is_some()
     }

@@ -246,9 +246,7 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     let statistics = report.recording.statistics.as_ref();
     if let Some(code) = statistics.and_then(|statistics| statistics.ended.as_ref()) {
-        warnings.push(format!(
-            "the driver stopped sampling early ({code}): nothing after that was recorded"
-        ));
+        warnings.push(format!("sampling ended early ({code}): nothing after that was recorded"));
     }
     if let Some(statistics) = statistics.filter(|statistics| statistics.events_lost != 0) {
         warnings.push(events_lost(statistics.events_lost));

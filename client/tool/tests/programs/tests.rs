@@ -37,6 +37,7 @@ pub(crate) fn all() -> Vec<Trial> {
         intervals_tell_their_own_lengths
         repeats_have_a_spread
     };
+    all.extend(crate::removed::all());
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     all.extend(crate::marks::all());
     all
@@ -69,7 +70,7 @@ pub(crate) fn scratch() -> (TempDir, String) {
     (folder, file)
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 

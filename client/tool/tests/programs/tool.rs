@@ -3,5 +3,5 @@
 mod machine;
 
 fn main() -> std::process::ExitCode {
-    halprof::run_with(std::env::args_os(), &|_| Ok(machine::open()))
+    halprof::run_with(std::env::args_os(), &|_| Ok(machine::open(None)))
 }

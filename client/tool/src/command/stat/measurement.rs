@@ -6,7 +6,7 @@ use super::interval_writer::{IntervalWriter, owns_output};
 use super::openmetrics::Exposition;
 use super::result::Interval;
 use crate::cli::args;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
 use crate::output::{Output, changes};
 use crate::results::counts::{Counts, EventCounts, Pass};
@@ -40,7 +40,12 @@ pub(super) struct Measurement<'a> {
     done_ns: u64,
     /// Warnings that others have changed counters.
     pub(super) changed: Vec<String>,
+    /// The request whose failure has ended the measurement.
+    pub(super) ended: Option<Error>,
 }
+
+/// How often counts are read that nobody has asked for: so much is lost if the driver goes away.
+const RESERVE_NS: u64 = 1_000_000_000;
 
 /// Which measurement it is, with the number of the run and of the pass if there are several.
 #[derive(Clone, Copy)]
@@ -115,31 +120,42 @@ impl<'a> Measurement<'a> {
             samples,
             done_ns: 0,
             changed: Vec::new(),
+            ended: None,
         })
     }
 
-    /// Whether nothing more is to be measured: the user has asked to stop, or the reader has gone.
+    /// Whether nothing more is to be measured: the user has asked to stop, or the reader or the
+    /// driver has gone.
     fn is_over(&self) -> bool {
-        interrupted() || self.writer.is_closed()
+        interrupted() || self.writer.is_closed() || self.ended.is_some()
     }
 
-    /// Runs everything so many times, once for each pass.
+    /// Runs everything so many times, once for each pass. If a request fails, what was measured before
+    /// is returned.
     pub(super) fn runs(&mut self, sets: &[Vec<usize>], repeat: u32) -> Result<Vec<Counts>> {
-        let mut runs = Vec::new();
+        let mut runs: Vec<Counts> = Vec::new();
         for run in 1..=repeat {
             let mut counts = Counts::default();
             for (pass, events) in (1..).zip(sets) {
                 let pass = (sets.len() > 1).then_some(pass);
-                let (one, counted) =
-                    self.pass(PassOf { events, run: (repeat > 1).then_some(run), pass })?;
-                self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
-                counts.add(one, counted);
+                match self.pass(PassOf { events, run: (repeat > 1).then_some(run), pass }) {
+                    Ok((one, counted)) => {
+                        self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
+                        counts.add(one, counted);
+                    }
+                    Err(error) if error.is_of_request() && self.done_ns != 0 => {
+                        self.ended = Some(error);
+                    }
+                    Err(error) => return Err(error),
+                }
                 if self.is_over() {
                     counts.interrupted = true;
                     break;
                 }
             }
-            runs.push(counts);
+            if !counts.passes.is_empty() {
+                runs.push(counts);
+            }
             if self.is_over() {
                 break;
             }
@@ -170,47 +186,61 @@ impl<'a> Measurement<'a> {
             Some(_) => Every::step(recorder::STEP_NS),
             None => Every::LOOK,
         };
-        let mut before = Reading::default();
+        let reading = self.interval.or_else(|| (!self.runner.is_modelled()).then_some(RESERVE_NS));
+        let mut last = Reading::default();
         self.runner.begin()?;
-        let time_ns = self.runner.run(every.reading(self.interval), |tick| {
-            if let Some(samples) = &mut self.samples {
-                samples.drain(&mut session, tick.elapsed_ns)?;
-            }
-            self.progress.set_position(self.done_ns.saturating_add(tick.elapsed_ns));
-            self.progress.set_message(seconds(tick.elapsed_ns));
-            if tick.is_due {
-                let counts = event_set.counts(of.events, &session.snapshot()?);
-                let now = Reading { time_ns: tick.elapsed_ns, counts };
-                if let Some(exposition) = &mut self.exposition {
-                    exposition.publish(now.counts.clone(), tick.missed)?;
+        // Until the end, with readings in between and a last one.
+        let mut measure = || {
+            let time_ns = self.runner.run(every.reading(reading), |tick| {
+                if let Some(samples) = &mut self.samples {
+                    samples.drain(&mut session, tick.elapsed_ns)?;
                 }
-                let interval = of.interval(&before, &now, event_set, self.evaluation);
-                self.writer.write(interval)?;
-                before = now;
+                self.progress.set_position(self.done_ns.saturating_add(tick.elapsed_ns));
+                self.progress.set_message(seconds(tick.elapsed_ns));
+                if tick.is_due {
+                    let counts = event_set.counts(of.events, &session.snapshot()?);
+                    let now = Reading { time_ns: tick.elapsed_ns, counts };
+                    if let Some(exposition) = &mut self.exposition {
+                        exposition.publish(now.counts.clone(), tick.missed)?;
+                    }
+                    if self.interval.is_some() {
+                        self.writer.write(of.interval(&last, &now, event_set, self.evaluation))?;
+                    }
+                    last = now;
+                }
+                Ok(if self.writer.is_closed() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                })
+            })?;
+            let counts = event_set.counts(of.events, &session.stop_and_read()?);
+            if let Some(samples) = &mut self.samples {
+                samples.finish(&mut session, time_ns)?;
             }
-            Ok(if self.writer.is_closed() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            })
-        })?;
-        let counts = event_set.counts(of.events, &session.stop_and_read()?);
-        let end = Reading { time_ns, counts };
-        if let Some(samples) = &mut self.samples {
-            samples.finish(&mut session, end.time_ns)?;
-        }
+            Ok(Reading { time_ns, counts })
+        };
+        let measured: Result<Reading> = measure();
+        let end = match measured {
+            Err(error) if error.is_of_request() && !last.counts.is_empty() => {
+                self.ended = Some(error);
+                None
+            }
+            measured => Some(measured?),
+        };
         if let Some(message) = changes::message(&session.changes()) {
             self.changed.push(format!("{}: {message}", changes::CODE));
         }
         drop(session);
         self.runner.end()?;
-        if let Some(exposition) = &mut self.exposition {
+        if let (Some(exposition), Some(end)) = (&mut self.exposition, &end) {
             exposition.publish(end.counts.clone(), 0)?;
         }
-        if self.interval.is_some() {
-            let last = of.interval(&before, &end, event_set, self.evaluation);
-            self.writer.write(Interval { last: true, ..last })?;
+        if let (Some(_), Some(end)) = (self.interval, &end) {
+            let interval = of.interval(&last, end, event_set, self.evaluation);
+            self.writer.write(Interval { last: true, ..interval })?;
         }
+        let end = end.unwrap_or(last);
         let pass = Pass {
             events: of.events.to_vec(),
             elapsed_ns: end.time_ns,

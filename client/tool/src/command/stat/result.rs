@@ -4,6 +4,7 @@ use crate::metrics::MetricRow;
 use crate::results::count_row::{CountRow, Repeats};
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
+use halprof_measure::Failure;
 use halprof_measure::tracing::analysis::counts::Unknown;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +19,9 @@ pub(crate) struct StatResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) elapsed_repeats: Option<Repeats>,
     pub(super) interrupted: bool,
+    /// The failed request that has ended it early: the counts are the last that were read before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended: Option<Failure>,
     /// Slices of multiplexing that the busiest processor needs.
     pub(super) slices: u32,
     #[serde(flatten)]

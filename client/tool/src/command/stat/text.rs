@@ -139,6 +139,9 @@ fn ending(result: &StatResult) -> String {
             warnings += ": the last run is not in the mean";
         }
     }
+    if result.ended.is_some() {
+        warnings += ", ended early";
+    }
     if !warnings.is_empty() {
         text += &styled(WARNING, &warnings);
     }
