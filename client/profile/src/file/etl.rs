@@ -76,15 +76,16 @@ pub(super) fn processors(path: &Path) -> Result<u32> {
     Ok(etl::open(path)?.header().processors)
 }
 
-/// Writes a trace as the recording `target`. `complete` adds what its recorder knows and the trace does
+/// Writes a trace as the recording `target`, of one `process` alone if it is given. `complete` adds what its recorder knows and the trace does
 /// not say. A key seals the files that it names, which may otherwise be those of another machine.
 pub fn convert(
     path: &Path,
     target: &Path,
+    process: Option<u32>,
     complete: impl FnOnce(&mut Metadata),
     key: Option<Vec<u8>>,
 ) -> Result<()> {
-    let mut trace = TraceSamples::events(path, None, Some(&Query::default()))?;
+    let mut trace = TraceSamples::events(path, None, Some(&Query::default()), process)?;
     complete(&mut trace.recording.metadata);
     let writer = Writer::create(target, &trace.recording.metadata)?.sealing(key);
     trace.write(writer)
@@ -101,19 +102,25 @@ pub(super) struct TraceSamples {
 
 impl TraceSamples {
     pub(super) fn read(path: &Path) -> Result<Self> {
-        Ok(Self::events(path, None, None)?.with_process_ids())
+        Ok(Self::events(path, None, None, None)?.with_process_ids())
     }
 
     /// Reads the waits of a trace.
     pub(super) fn read_waits(path: &Path) -> Result<Self> {
-        Ok(Self::events(path, Some(Waits::default()), None)?.with_process_ids())
+        Ok(Self::events(path, Some(Waits::default()), None, None)?.with_process_ids())
     }
 
     /// The samples of a trace, or its `waits`, as a recording has them; and the counts of its threads
-    /// if a `query` says which.
-    fn events(path: &Path, waits: Option<Waits>, query: Option<&Query>) -> Result<Self> {
+    /// if a `query` says which. Of one `process` alone if it is given.
+    fn events(
+        path: &Path,
+        waits: Option<Waits>,
+        query: Option<&Query>,
+        process: Option<u32>,
+    ) -> Result<Self> {
         let mut trace = etl::open(path)?;
         let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
+        builder.only_process = process;
         let mut counter = query.map(|query| Counter::new(query, &trace));
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             if let Some(counter) = &mut counter {
@@ -202,6 +209,8 @@ struct Builder {
     clock: Clock,
     /// If they are what is wanted, instead of samples.
     waits: Option<Waits>,
+    /// The only process that is kept.
+    only_process: Option<u32>,
     threads: Threads,
     /// With the numbers that Windows gives them.
     sources: Vec<(u16, SourceState)>,
@@ -238,6 +247,7 @@ impl Builder {
             pointer,
             clock,
             waits,
+            only_process: None,
             threads: Threads::default(),
             sources: Vec::new(),
             source_indexes: FxHashMap::default(),
@@ -476,6 +486,9 @@ impl Builder {
         if self.waits.is_some() {
             self.locate_waits();
         }
+        if let Some(process) = self.only_process {
+            self.retain(process);
+        }
         let (table, stacks) = self.stacks();
         let metadata = metadata(trace, sources);
         let statistics = self.statistics(trace);
@@ -499,6 +512,22 @@ impl Builder {
         let addresses = SampledAddresses::new(&self.samples, &stacks, &recording.stacks);
         recording.methods = self.methods.finish(&addresses);
         TraceSamples { metadata, recording, samples: self.samples, stacks }
+    }
+
+    /// Leaves out everything but one process, and the kernel's code.
+    fn retain(&mut self, process: u32) {
+        let (samples, halves) = (std::mem::take(&mut self.samples), &self.sample_halves);
+        let kept = samples.into_iter().zip(halves.iter().copied());
+        (self.samples, self.sample_halves) =
+            kept.filter(|(sample, _)| sample.process == process).unzip();
+        self.stack_counts = StackCounts::default();
+        for &halves in &self.sample_halves {
+            let Some(halves) = self.halves.get_index(halves as usize) else { continue };
+            self.stack_counts.add(halves.kernel.is_some(), halves.user.is_some(), halves.is_shared);
+        }
+        self.idle_samples = 0;
+        self.processes.retain(|one| one.id == process);
+        self.modules.retain(|module| module.process.is_none_or(|owner| owner == process));
     }
 
     fn statistics<R: Read + Seek>(&self, trace: &Trace<R>) -> Statistics {

@@ -541,6 +541,9 @@ pub(crate) struct Record {
     /// asking costs time at the end, and in each program
     #[arg(long, help_heading = WHAT)]
     pub(crate) no_managed: bool,
+    /// Sample this process alone, from now until it ends or Ctrl-C (by Windows' own tracing)
+    #[arg(long, short, visible_alias = "pid", value_name = "PID", conflicts_with = "program", help_heading = WHAT)]
+    pub(crate) process: Option<u32>,
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,

@@ -159,6 +159,7 @@ fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<(
         ("--passes", options.passes),
         ("--rate", options.rate.is_some()),
         ("--rotate", options.work.rotate.is_some()),
+        ("--process", options.process.is_some()),
         // With `--pin` it says where the program runs.
         ("--cpu", !options.selection.processors.is_empty() && !options.work.pin),
         ("--workload programs", options.work.has_programs()),

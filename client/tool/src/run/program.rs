@@ -238,6 +238,49 @@ impl Drop for Program {
     }
 }
 
+/// A process that somebody else started. Windows gives its identifier to no other while this is held.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    #[cfg(windows)]
+    process: OwnedHandle,
+    #[cfg(not(windows))]
+    process: u32,
+}
+
+impl Followed {
+    /// Fails if there is no such process.
+    pub(crate) fn open(process: u32) -> Result<Self> {
+        #[cfg(windows)]
+        let opened = job::open(process);
+        #[cfg(not(windows))]
+        let opened = runs(process).then_some(process);
+        let process = opened.ok_or_else(|| {
+            Error::usage(
+                format!("there is no process {process}, or it may not be opened"),
+                "Task Manager shows the identifiers of processes, on its page Details.",
+            )
+        })?;
+        Ok(Self { process })
+    }
+
+    /// Waits until it ends, for at most `longest`; returns whether it has ended.
+    pub(crate) fn wait(&self, longest: Duration) -> Result<bool> {
+        #[cfg(windows)]
+        return job::wait_for(&self.process, longest).map_err(Error::Device);
+        #[cfg(not(windows))]
+        {
+            std::thread::sleep(longest);
+            Ok(!runs(self.process))
+        }
+    }
+}
+
+/// Whether a process of Linux is there; other systems do not say it in this way.
+#[cfg(not(windows))]
+fn runs(process: u32) -> bool {
+    std::path::Path::new("/proc").join(process.to_string()).exists()
+}
+
 fn failed(name: &OsString, error: io::Error) -> Error {
     Error::File { path: name.into(), doing: "started", error }
 }

@@ -17,7 +17,7 @@ use crate::output::number::thousands;
 use crate::run::clock::{Clock, Pace};
 use crate::run::interrupt::{await_interrupt, interrupted, watch_for_interrupt};
 use crate::run::modelled_work::{ModelledWork, no_workload};
-use crate::run::program::{Launch, LeftRunning, Pin, Program, STATUS_CONTROL_C_EXIT};
+use crate::run::program::{Followed, Launch, LeftRunning, Pin, Program, STATUS_CONTROL_C_EXIT};
 use crate::run::scope::Scope;
 use crate::run::system::{self, System};
 use crate::select::event_set::EventSet;
@@ -37,6 +37,8 @@ pub(crate) struct Runner {
     launch: Launch,
     /// The program, from when it is prepared.
     program: Option<Program>,
+    /// A process that ran before, and with whose end the measurement ends.
+    followed: Option<Followed>,
     limit_ns: Option<u64>,
     kill_children: bool,
     /// The exit status of the program, or the first one that is not 0 if it ran several times;
@@ -154,11 +156,21 @@ impl Runner {
             clock: Clock::real(),
             launch: Launch { command: command.to_vec(), output_to_error, ..Launch::default() },
             program: None,
+            followed: None,
             limit_ns: None,
             kill_children: false,
             exit_status: None,
             left_running: Vec::new(),
         }
+    }
+
+    /// Lets the run end when this process ends. A model's processes are those of its workload, with
+    /// which it ends.
+    pub(crate) fn follow(&mut self, process: u32) -> Result<()> {
+        if !self.is_modelled() {
+            self.followed = Some(Followed::open(process)?);
+        }
+        Ok(())
     }
 
     /// What a modelled machine runs; `None` on a real one.
@@ -264,6 +276,9 @@ impl Runner {
 
     /// Waits for the given time, or until the program ends; returns whether there is more to run.
     fn wait(&mut self, time: Duration) -> Result<bool> {
+        if let Some(followed) = &self.followed {
+            return Ok(!followed.wait(time)?);
+        }
         let Some(program) = &mut self.program else {
             sleep(time);
             return Ok(true);
@@ -287,7 +302,7 @@ impl Runner {
 
     /// Whether it ends without `--duration` or Ctrl-C.
     pub(crate) const fn ends(&self) -> bool {
-        self.is_modelled() || self.runs_program()
+        self.is_modelled() || self.runs_program() || self.followed.is_some()
     }
 
     /// How long the next run will take, judging from one that took `elapsed_ns`; `None` if the user
@@ -377,6 +392,7 @@ impl Runner {
     pub(crate) fn scope(&self, event_set: &EventSet) -> Scope {
         Scope {
             processors: event_set.selected().map(|one| one.index).collect(),
+            process: None,
             program: self.program_name(),
             pinned: self.launch.pin.is_some(),
             exit_status: self.exit_status,

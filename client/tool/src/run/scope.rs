@@ -10,6 +10,8 @@ use serde::Serialize;
 pub(crate) struct Scope {
     /// The processors whose events are counted or sampled, for all programs.
     pub(crate) processors: Vec<u32>,
+    /// The only process whose samples are kept, by its identifier; null for all programs.
+    pub(crate) process: Option<u32>,
     /// The program that ran in the meantime, as it was called; null if the time did not depend on
     /// one.
     pub(crate) program: Option<String>,
@@ -38,7 +40,10 @@ impl Scope {
             all if self.processors.len() == all as usize => format!("{all} processors"),
             all => format!("processors {selected} of {all}"),
         };
-        text += ", all programs";
+        text += &match self.process {
+            Some(process) => format!(", process {process} alone"),
+            None => ", all programs".to_owned(),
+        };
         if let Some(program) = &self.program {
             text += &format!(", while `{program}` ran");
             if self.pinned {

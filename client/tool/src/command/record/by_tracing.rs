@@ -40,6 +40,10 @@ pub(super) fn run(
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
     let owns_output = OutputFile::owns_output(&options.output, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
+    if let Some(process) = options.process {
+        refuse_trace(&options.output)?;
+        runner.follow(process)?;
+    }
     let offer = Offer::of(tracing)?;
     let events = events(options, &offer).map_err(|error| ctx.without_counters(error))?;
     let target = OutputFile::of(&options.output, output)?;
@@ -48,8 +52,9 @@ pub(super) fn run(
     progress.finish_and_clear();
     let traced = traced?;
     let periods = periods(&events, &traced, &event_set, &mut ctx.connection);
-    let recorded = write(&traced, target.path(), &ctx.machine_info, &periods, &options.work)?;
-    let result = result(periods, &traced, &recorded, options, ctx, runner.scope(&event_set));
+    let recorded = write(&traced, target.path(), &ctx.machine_info, &periods, options)?;
+    let scope = Scope { process: options.process, ..runner.scope(&event_set) };
+    let result = result(periods, &traced, &recorded, options, ctx, scope);
     output.warn_all(&traced.warnings());
     print(&result, target, output)?;
     Ok(runner.program_status())
@@ -110,9 +115,9 @@ fn write(
     path: &Path,
     machine: &MachineInfo,
     periods: &[InPass],
-    work: &args::Work,
+    options: &args::Record,
 ) -> Result<Recorded> {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(TRACE)) {
+    if is_trace(path) {
         traced.file.copy_to(path)?;
         return read(path);
     }
@@ -122,7 +127,10 @@ fn write(
         if machine.modelled {
             metadata.machine.clone_from(&machine.description);
         }
-        metadata.command = command(work);
+        metadata.command = match options.process {
+            Some(process) => vec![format!("process {process} alone")],
+            None => command(&options.work),
+        };
         for source in &mut metadata.sources {
             let mut periods = periods.iter();
             let own = periods.find(|one| one.period.source == source.name);
@@ -130,8 +138,32 @@ fn write(
         }
         machine_id::sign(metadata, key.as_deref());
     };
-    file::convert(traced.file.path(), path, complete, key.clone())?;
-    read(path)
+    file::convert(traced.file.path(), path, options.process, complete, key.clone())?;
+    let recorded = read(path)?;
+    match options.process {
+        Some(process) if recorded.recording.processes.is_empty() => {
+            let hint = "`halprof stat --by process` shows the processes that run.";
+            // It says nothing, and the next `report` would read it.
+            let _ = std::fs::remove_file(path);
+            Err(Error::usage(format!("no process {process} ran while it was recorded"), hint))
+        }
+        _ => Ok(recorded),
+    }
+}
+
+fn is_trace(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(TRACE))
+}
+
+/// Windows traces every process, whoever is asked for.
+fn refuse_trace(output: &Path) -> Result<()> {
+    if is_trace(output) {
+        return Err(Error::usage(
+            "a trace that is kept as Windows wrote it has every process",
+            "Record to a file with another extension, or leave out `--process` and give it to `halprof report`.",
+        ));
+    }
+    Ok(())
 }
 
 /// What was recorded, and how many samples the processor has that has most.

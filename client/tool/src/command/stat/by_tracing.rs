@@ -16,7 +16,7 @@ use crate::select::filters::some_of;
 use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
-use halprof_measure::tracing::session::plan::{TraceEvent, sessions};
+use halprof_measure::tracing::session::plan::{TraceEvent, find, sessions};
 use halprof_measure::tracing::session::{TraceRequest, Tracing};
 use indicatif::ProgressBar;
 
@@ -42,6 +42,7 @@ pub(super) fn run(
     }
     let progress = output.progress(runner.length_ns());
     let (mut passes, mut warnings) = (Vec::new(), Vec::new());
+    warnings.extend(without_cycles(&offer).filter(|_| may_drop));
     for indexes in sessions(&events, offer.counters, options.passes)? {
         let mut counted: Vec<&TraceEvent> = indexes.iter().map(|&index| &events[index]).collect();
         let traced = count(tracing, &mut runner, &mut counted, may_drop, &progress)?;
@@ -87,6 +88,15 @@ fn count(
             traced => return traced,
         }
     }
+}
+
+/// Warning about cycles that are usually counted, and that Windows does not list: on AMD.
+fn without_cycles(offer: &Offer) -> Option<String> {
+    find("cycles", &offer.sources).is_none().then(|| {
+        "Windows lists no cycles here, so that none are counted: `halprof list --event-format wprp` \
+         writes a profile with the vendor's, which Windows' own tools can count"
+            .to_owned()
+    })
 }
 
 /// Warning about what was left out because counters are in use.

@@ -168,6 +168,17 @@ pub(super) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io:
     done((waited != WAIT_FAILED).into())
 }
 
+/// Waits until a process ends, for at most `longest`; returns whether it has ended.
+pub(super) fn wait_for(process: &OwnedHandle, longest: Duration) -> io::Result<bool> {
+    let longest_ms = u32::try_from(longest.as_millis()).unwrap_or(INFINITE - 1);
+    // SAFETY: the handle is open.
+    match unsafe { WaitForSingleObject(process.as_raw_handle(), longest_ms) } {
+        WAIT_TIMEOUT => Ok(false),
+        WAIT_FAILED => Err(io::Error::last_os_error()),
+        _ => Ok(true),
+    }
+}
+
 /// Lets a suspended thread run.
 pub(super) fn resume(thread: &OwnedHandle) -> io::Result<()> {
     // SAFETY: the handle is open.
@@ -175,7 +186,7 @@ pub(super) fn resume(thread: &OwnedHandle) -> io::Result<()> {
     done((before != u32::MAX).into())
 }
 
-fn open(process: u32) -> Option<OwnedHandle> {
+pub(super) fn open(process: u32) -> Option<OwnedHandle> {
     let access = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
     // SAFETY: no pointer is passed.
     owned(unsafe { OpenProcess(access, FALSE, process) })

@@ -59,6 +59,27 @@ fn a_session_that_ends_by_itself_ends_the_recording() {
     assert_eq!(run(&options, &mut ctx, &output).expect("recorded"), 0);
 }
 
+/// Windows gives the identifier of a process to another as soon as nobody holds it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_ends_ends_its_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut program = std::process::Command::new("sleep").arg("0.2").spawn().expect("it starts");
+    let id = program.id().to_string();
+    let ended = std::thread::spawn(move || program.wait());
+    let (status, log) = record(&["-p", &id, "-o", &in_folder(&folder, "a.rec")]);
+    // The trace is a script's, which has no such process.
+    let error = status.expect_err("it has no samples").to_string();
+    assert!(error.contains(&format!("no process {id} ran")), "{error}");
+    assert_eq!((log.borrow().requests.len(), log.borrow().running), (1, false));
+    ended.join().expect("no panic").expect("it ends");
+    let (status, log) = record(&["-p", &id, "-o", &in_folder(&folder, "a.rec")]);
+    assert_eq!(status.expect_err("it has ended").code(), "usage");
+    assert_eq!(log.borrow().requests, []);
+    let (status, _) = record(&["-p", "1", "-o", &in_folder(&folder, "a.etl")]);
+    assert!(status.expect_err("a trace has all").to_string().contains("as Windows wrote it"));
+}
+
 /// A program that cannot be started leaves no session.
 #[test]
 fn a_session_ends_whatever_ends_the_measurement() {
