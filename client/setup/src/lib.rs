@@ -3,6 +3,8 @@
 //! [`describe`] puts what a machine reports into words.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
+#[cfg(not(windows))]
+pub mod curl;
 pub mod describe;
 pub mod doctor;
 mod error;

@@ -8,6 +8,8 @@ mod cases;
 mod cmd;
 mod compilers;
 mod describe;
+#[cfg(not(windows))]
+mod download;
 mod dumps;
 mod examples;
 mod export;

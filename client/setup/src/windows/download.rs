@@ -66,16 +66,21 @@ struct Target {
     secure: bool,
 }
 
-/// Downloads a URL into a file; returns `false` if the server does not have it.
+/// Downloads a URL into a file; returns `false` if the server does not have it. `progress` gets the
+/// number of bytes that have come.
 ///
 /// # Errors
 /// A message, if the server cannot be reached or answers anything else, or if the file cannot be
 /// written.
-pub fn fetch(url: &str, file: &mut File) -> std::result::Result<bool, String> {
+pub fn fetch(
+    url: &str,
+    file: &mut File,
+    progress: &dyn Fn(u64),
+) -> std::result::Result<bool, String> {
     let http = WinHttp::load().map_err(|error| error.to_string())?;
     let reply = http.ask(url).map_err(|error| error.to_string())?;
     match reply.status {
-        FOUND => http.write(&reply, file).map(|()| true),
+        FOUND => http.write(&reply, file, progress).map(|()| true),
         status if ABSENT.contains(&status) => Ok(false),
         status => Err(format!("the server answered with status {status}")),
     }
@@ -198,7 +203,12 @@ impl WinHttp {
         })
     }
 
-    fn write(&self, reply: &Reply, file: &mut File) -> std::result::Result<(), String> {
+    fn write(
+        &self,
+        reply: &Reply,
+        file: &mut File,
+        progress: &dyn Fn(u64),
+    ) -> std::result::Result<(), String> {
         let mut buffer = vec![0u8; 64 << 10];
         let mut all = 0;
         loop {
@@ -225,6 +235,7 @@ impl WinHttp {
             }
             let piece = buffer.get(..read as usize).unwrap_or_default();
             file.write_all(piece).map_err(|error| error.to_string())?;
+            progress(all);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The command line.
 
 use crate::cli::help;
+use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::number::thousands;
+use crate::run::download;
 use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -768,8 +770,8 @@ pub(crate) struct Naming {
     /// folders
     #[arg(long = "symbol-path", value_name = "PATH", help_heading = NAMES)]
     symbols: Option<OsString>,
-    /// Download missing symbols from the servers of the symbol path into its stores (Windows only);
-    /// the servers learn which modules were sampled
+    /// Download missing symbols from the servers of the symbol path into its stores, over
+    /// https; the servers learn which modules were sampled
     #[arg(long, help_heading = NAMES)]
     download: bool,
 }
@@ -791,7 +793,7 @@ impl Naming {
     }
 
     /// Where symbols are looked for.
-    pub(crate) fn path(&self) -> crate::output::error::Result<SymbolPath> {
+    pub(crate) fn path(&self, output: &Output) -> crate::output::error::Result<SymbolPath> {
         if let Some(missing) = self.missing_folder() {
             return Err(Error::usage(
                 format!("`--symbol-path`: `{missing}` is not a folder"),
@@ -807,27 +809,28 @@ impl Naming {
             path.extend_images(&text.to_string_lossy());
         }
         if self.download {
-            path = downloading(&path)?;
+            path = downloading(&path, output)?;
         }
         Ok(path.with_key(seal_key::key()))
     }
 }
 
 /// The same path, with its servers enabled.
-fn downloading(path: &SymbolPath) -> crate::output::error::Result<SymbolPath> {
+fn downloading(path: &SymbolPath, output: &Output) -> crate::output::error::Result<SymbolPath> {
     if path.servers().is_empty() {
         return Err(Error::usage(
             "`--download` needs a symbol server, and the symbol path names none",
             "Name a store and a server: `--symbol-path srv*C:\\symbols*https://msdl.microsoft.com/download/symbols`.",
         ));
     }
-    #[cfg(windows)]
-    return Ok(path.clone().downloading(halprof_setup::windows::download::fetch));
     #[cfg(not(windows))]
-    Err(Error::unavailable(
-        "`--download` needs Windows, whose WinHTTP asks the servers",
-        "On this system, fill a store by other means and name it with `--symbol-path`.",
-    ))
+    if !halprof_setup::curl::is_installed() {
+        return Err(Error::unavailable(
+            "`--download` needs the program `curl`, which was not found",
+            "Install it, or fill a store by other means and name it with `--symbol-path`.",
+        ));
+    }
+    Ok(path.clone().downloading(download::by(output)))
 }
 
 #[derive(Debug, Args)]

@@ -95,7 +95,7 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     let target = options.location.as_deref().map_or(Target::Hottest, Target::parse);
     let files = recordings(options);
     let filter = filters::filter(&options.filters, &files)?;
-    let path = options.naming.path()?;
+    let path = options.naming.path(output)?;
     let annotated = Annotated::read(&files, &target, &filter, &path)?;
     let mut warnings = warnings(&annotated);
     warnings.extend(filters::given_twice(&files));

@@ -46,7 +46,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
             return branches(options, format, destination.as_deref(), output);
         }
     };
-    let samples = read(options, format)?;
+    let samples = read(options, format, output)?;
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
-fn read(options: &args::Export, format: Format) -> Result<Samples> {
+fn read(options: &args::Export, format: Format, output: &Output) -> Result<Samples> {
     if options.files.len() > 1 && format.has_times() {
         return Err(Error::usage(
             format!("`{}` shows times, and each machine has a clock of its own", format.name()),
@@ -79,7 +79,7 @@ fn read(options: &args::Export, format: Format) -> Result<Samples> {
         ));
     }
     let (filter, path) =
-        (filters::filter(&options.filters, &options.files)?, options.naming.path()?);
+        (filters::filter(&options.filters, &options.files)?, options.naming.path(output)?);
     Ok(export::read(&options.files, format, options.by, &filter, &path)?)
 }
 
@@ -174,7 +174,7 @@ fn branches(
             "Export each recording by itself: llvm-profgen takes several files.",
         ));
     };
-    let naming = options.naming.path()?;
+    let naming = options.naming.path(output)?;
     let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
     let done = write(file, |mut out| {

@@ -103,7 +103,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         }
         query.rows = None;
     }
-    let path = options.naming.path()?;
+    let path = options.naming.path(output)?;
     let report = Report::read_all(&options.files, &query, &path)?;
     if let Some(other) = &options.diff {
         let other = Report::read_all(&[other], &query, &path)?;
@@ -134,7 +134,11 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",
             (None, []) if !options.stack => text::overview(&report, options, width),
-            (None, _) => report_text::tables(&report, options.most_rows(), report_text::ALL, width),
+            (None, _) => {
+                let rows = options.most_rows();
+                let calls = options.rows.map_or(usize::MAX, |_| rows);
+                report_text::tables(&report, (rows, calls), report_text::ALL, width)
+            }
         }
     })?;
     Ok(status)

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
         ));
     }
     let filter = filters::filter(&options.filters, std::slice::from_ref(&options.file))?;
-    let path = options.naming.path()?;
+    let path = options.naming.path(output)?;
     let csv = Csv::new::<SampleLine<'_>>(&["callers"]);
     let mut writer = LineWriter::new(&csv, output)?;
     let mut going = Ok(true);

@@ -23,7 +23,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
         max_steps: options.max_steps,
         caches,
         processor,
-        symbol_path: options.naming.path()?,
+        symbol_path: options.naming.path(output)?,
     };
     watch_for_interrupt();
     let progress = output.progress(None);

@@ -58,8 +58,14 @@ impl SourceSummary {
     }
 }
 
-/// The call trees and tables that were requested; `all` is the option that prints all rows.
-pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> String {
+/// The call trees and tables that were requested, each with the most rows that a table and a tree have;
+/// `all` is the option that prints all rows.
+pub(crate) fn tables(
+    report: &Report,
+    (rows, calls): (usize, usize),
+    all: &str,
+    width: Width,
+) -> String {
     let mut text = head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, usize::MAX, width));
     let several = report.sources.len() > 1;
@@ -67,8 +73,11 @@ pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> S
         if several {
             text += &format!("\n{}", Escaped(&tree.source));
         }
-        let (calls, omitted) = tree.calls();
-        text += &format!("\n{}", records(width, &calls));
+        let (shown, more, omitted) = tree.first_calls(calls);
+        text += &format!("\n{}", records(width, &shown));
+        if more != 0 {
+            text += &format!("{} more calls: {all}\n", thousands(more as u64));
+        }
         if omitted != 0 {
             text +=
                 &format!("{} calls with less than 1 % of the events\n", thousands(omitted as u64));

@@ -71,6 +71,15 @@ impl CallTree {
         (calls, omitted)
     }
 
+    /// The first of [`calls`](Self::calls), at most so many; how many others with at least 1 % there
+    /// are; and how many more.
+    pub fn first_calls(&self, rows: usize) -> (Vec<Call>, usize, usize) {
+        let (mut calls, omitted) = self.calls();
+        let more = calls.len().saturating_sub(rows);
+        calls.truncate(rows);
+        (calls, more, omitted)
+    }
+
     fn visit(&self, node: &Node, depth: u32, calls: &mut Vec<Call>) -> usize {
         let all = self.root.total;
         let mut callees: Vec<_> = node.callees.iter().collect();
@@ -123,7 +132,8 @@ impl ReportBuilder<'_> {
         trees.collect()
     }
 
-    /// The process of a sample, then its functions, the outermost first.
+    /// The process of a sample, then its functions, the outermost first. Functions of one module that
+    /// call one another are one where none of them has a name.
     fn path(&self, entry: GroupKey) -> impl Iterator<Item = Value> {
         let callers = entry.callers(&self.aggregate.recording.stacks);
         let mut locations: Vec<_> = std::iter::once(entry.location()).chain(callers).collect();
@@ -132,6 +142,9 @@ impl ReportBuilder<'_> {
             let locations = &self.aggregate.locations;
             locations.value(Key::Symbol, locations.get(location).number(Key::Symbol))
         });
+        let mut functions: Vec<Value> = functions.collect();
+        let is_unnamed = |value: &Value| matches!(value, Value::Symbol { symbol: None, .. });
+        functions.dedup_by(|next, value| is_unnamed(value) && next == value);
         self.value_of_group(Key::Process, entry).into_iter().chain(functions)
     }
 }
@@ -205,10 +218,11 @@ mod tests {
             });
             (lines.collect::<Vec<_>>(), omitted)
         };
-        let expected = ["4 0 305", " main 0 304", "  f 301 304"].map(str::to_owned).to_vec();
-        assert_eq!(text(&[&path]), (expected, 3));
-        let twice = ["4 0 610", " main 0 608", "  f 602 608"].map(str::to_owned).to_vec();
-        assert_eq!(text(&[&path, &path]), (twice, 3));
+        // The module `f` calls itself: no function of it has a name.
+        let expected = ["4 0 305", " main 0 304", "  f 302 304"].map(str::to_owned).to_vec();
+        assert_eq!(text(&[&path]), (expected, 2));
+        let twice = ["4 0 610", " main 0 608", "  f 604 608"].map(str::to_owned).to_vec();
+        assert_eq!(text(&[&path, &path]), (twice, 2));
     }
 
     #[test]

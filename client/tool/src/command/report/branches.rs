@@ -84,7 +84,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
         },
         rows: output.is_text().then_some(options.most_rows()),
     };
-    let branches = Branches::read(&options.files, &query, &options.naming.path()?)?;
+    let branches = Branches::read(&options.files, &query, &options.naming.path(output)?)?;
     let mut warnings = warnings(&branches);
     warnings.extend(filters::given_twice(&options.files));
     let recording = &branches.recording;

@@ -87,7 +87,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         return Ok(status);
     }
     let filter = filters::filter(&options.filters, &options.files)?;
-    let report = OffCpu::call_tree(file, filter, &options.naming.path()?)?;
+    let report = OffCpu::call_tree(file, filter, &options.naming.path(output)?)?;
     filters::note_symbols(&report.symbols, output);
     result.stacks = report.recording.stack_counts();
     for tree in &report.call_trees {

@@ -49,7 +49,7 @@ pub(super) fn run(
     let processes = filters::patterns(&options.process);
     let filter = Filter { processes, ..Filter::default() };
     let query = Query { tables, filter, ..Query::default() };
-    let path = options.naming.path()?.loaded_here();
+    let path = options.naming.path(output)?.loaded_here();
     let state = State::new(&ctx.machine_info, interval);
     let sampling = Sampling::start(event_set, &runner, ctx);
     let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
@@ -98,7 +98,7 @@ fn print(report: &Report, output: &Output) -> Result<u32> {
         let by = report.tables.first().map_or(&[][..], |table| &table.by);
         output.print_csv(&absent_beside_source(by), &source_rows(&report.tables))?;
     } else {
-        output.print(&report_text::tables(report, ROWS, "--csv", output.width()))?;
+        output.print(&report_text::tables(report, (ROWS, ROWS), "--csv", output.width()))?;
     }
     Ok(0)
 }
