@@ -151,7 +151,17 @@ pub(super) fn within<'a>(
         let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
         bytes.get(start..end)
     });
-    code_bytes.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
+    code_bytes.ok_or_else(|| {
+        let section = code.iter().find(|section| section.contains(&range.start));
+        match section.filter(|section| range.end > section.end) {
+            None => format!("its file does not have the code at {:#x}", range.start),
+            Some(section) => format!(
+                "the range of {} bytes leaves its section of code, which ends {} bytes behind its start",
+                range.end.saturating_sub(range.start),
+                section.end - range.start
+            ),
+        }
+    })
 }
 
 /// Which build a file is.
