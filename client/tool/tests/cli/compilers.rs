@@ -1,8 +1,10 @@
 //! Are names right or absent, whichever compiler made the file?
 
-use crate::cli::binaries::compilers;
-use crate::cli::support::{folder, json, text};
+use crate::cli::binaries::{self, compilers};
+use crate::cli::support::{column, csv_rows, folder, halprof, json, objects, text};
+use halprof_profile::symbols::{Executable, SymbolPath};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The files on which others' tools and earlier versions gave wrong names, with what is right:
@@ -127,5 +129,120 @@ fn the_debug_link_of_a_pe_file_is_followed() {
         std::fs::write(at(place), &bytes).expect("written");
         assert_eq!(functions(), unnamed, "{place}");
         std::fs::remove_file(at(place)).expect("removed");
+    }
+}
+
+/// Go gives its functions a type of its own in COFF, and compresses DWARF in the old way.
+#[test]
+fn go_programs_have_names_and_lines() {
+    let rows = sampled(&compilers("go/g.exe"), "main.*", "symbol,line");
+    let lines = |name: &str| -> BTreeSet<&str> {
+        let own = rows.iter().filter(|(_, values)| values[0] == name);
+        own.map(|(_, values)| values[1].as_str()).collect()
+    };
+    // By the source. Between functions there is no line.
+    for (name, own) in [
+        ("main.work", &["4", "8", "10", "11", "12", "14", "null"][..]),
+        ("main.(*T).Method", &["21", "null"]),
+        ("main.main", &["24", "25", "26", "27", "null"]),
+    ] {
+        let lines = lines(name);
+        assert!(
+            lines.len() > 1 && lines.iter().all(|line| own.contains(line)),
+            "{name}: {lines:?}"
+        );
+    }
+    let names: BTreeSet<&str> = rows.iter().map(|(_, values)| values[0].as_str()).collect();
+    assert_eq!(Vec::from_iter(names), ["main.(*T).Method", "main.main", "main.work"]);
+    let all = sampled(&compilers("go/g.exe"), "", "symbol");
+    let all: Vec<&str> = all.iter().map(|(_, values)| values[0].as_str()).collect();
+    for name in ["runtime.memequal64", "_rt0_amd64_windows", "runtime.assembled.abi0"] {
+        assert!(all.contains(&name), "{all:?}");
+    }
+    assert!(!all.contains(&"runtime.text"), "the linker's mark is no function");
+}
+
+/// Names by address, as a view gives them.
+type Names = BTreeMap<String, Value>;
+
+/// Every view asks one place for the name of an address. The C library counts and names nothing.
+fn assert_one_truth(file: &Path) {
+    let (_folder, recording) = folder();
+    let recording = text(&recording);
+    let work = format!("instructions=3000000,cycles=3000000,image={}", file.display());
+    json(&format!("record -e cycles:10000 -o {recording} --workload {work}"));
+    let symbol_path = format!("--symbol-path {}", file.parent().expect("a folder").display());
+    let report = json(&format!("report {recording} --by address --rows 0 {symbol_path}"));
+    let rows = &report["tables"][0]["parts"][0]["rows"];
+    let addresses = column(rows, "address");
+    let addresses = addresses.into_iter().map(|one| one.as_str().expect("a text").to_owned());
+    let names: Names = addresses.zip(column(rows, "symbol").into_iter().cloned()).collect();
+    assert!(names.len() > 3, "{names:?}");
+
+    let script = halprof(&format!("script {recording} --jsonl {symbol_path}")).stdout;
+    let script: Names = objects(&script)
+        .into_iter()
+        .map(|row| (row["address"].as_str().expect("a text").to_owned(), row["symbol"].clone()))
+        .collect();
+    assert_eq!(script, names, "{}", file.display());
+
+    let path = SymbolPath::parse(text(file.parent().expect("a folder")));
+    let executable = Executable::open(file, &path).expect("opened");
+    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    for (address, name) in &names {
+        let number = u64::from_str_radix(&address[2..], 16).expect("hexadecimal");
+        // What `simulate` asks for `--range 0x...`.
+        let function = executable.function_at(number - executable.module().start);
+        let function = function.map(|function| function.name);
+        assert_eq!(function.as_deref(), name.as_str(), "{address} of {}", file.display());
+        if let Some(name) = name.as_str() {
+            first.entry(name).or_insert(address);
+        }
+    }
+    for (name, address) in &first {
+        let annotated = json(&format!("annotate {recording} {address} {symbol_path}"));
+        assert_eq!(annotated["symbol"], **name, "{address}");
+    }
+    let known: BTreeSet<&str> = first.into_keys().collect();
+    let folded = halprof(&format!("export {recording} -f folded -o - {symbol_path}")).stdout;
+    let exported: BTreeSet<&str> = folded
+        .lines()
+        .filter_map(|line| line.rsplit_once(' ')?.0.split(';').nth(3))
+        // Code without a name has no such level, but may have a line.
+        .filter(|name| !name.contains(':') || known.contains(name))
+        .collect();
+    assert_eq!(exported, known, "{}", file.display());
+    let top =
+        format!("top --once -I 50 -e cycles --by symbol --csv {symbol_path} --workload {work}");
+    let top = halprof(&format!("--machine sapphire-rapids {top}")).stdout;
+    let top = csv_rows(&top);
+    assert!(!top.is_empty());
+    for row in top {
+        let name = row["symbol"].as_str();
+        assert!(name.is_empty() || known.contains(name), "{name}: {known:?}");
+    }
+}
+
+#[test]
+fn every_view_gives_one_name_for_one_address() {
+    for name in ["nasm/elf", "gnu-as/mingw.exe", "debug-link/s.exe", "go/g.exe"] {
+        assert_one_truth(&compilers(name));
+    }
+    for name in
+        ["exports-only/lib.dll", "exports-only/so.so", "line-zero/z.exe", "pdb-and-dwarf/c.exe"]
+    {
+        if let Some(file) = case(name) {
+            assert_one_truth(&file);
+        }
+    }
+    let built = [
+        binaries::pe(),
+        binaries::pe_with_frames(),
+        binaries::pe_of_32_bits(),
+        binaries::elf(),
+        binaries::elf_of_twins(),
+    ];
+    for built in built.into_iter().flatten() {
+        assert_one_truth(&built.file);
     }
 }
