@@ -27,6 +27,9 @@ pub(crate) const HEADER: &str = "client/c/include/halprof.h";
 /// The C library with modelled machines, for tests.
 const DLL_WITH_MODELS: &str = "target/exe/models/halprof_c.dll";
 
+/// The driver that Wine loads, for tests; it is in no package.
+const WINE_DRIVER: &str = "target/exe/wine-driver.sys";
+
 /// Builds `halprof.exe`, `halprof-real-time.exe`, `halprof_c.dll` and its import library into
 /// `target/exe`, without symbols.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
@@ -44,6 +47,13 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     import_library(shell)?;
     println!("{EXE}");
     Ok(())
+}
+
+/// Builds the driver that Wine loads.
+pub(crate) fn wine_driver(shell: &Shell) -> Result<()> {
+    setup::require(setup::MINGW)?;
+    build_packages(shell, &["wine-driver"])?;
+    stripped(shell, "wine_driver.dll", WINE_DRIVER)
 }
 
 fn build_packages(shell: &Shell, packages: &[&str]) -> Result<()> {
@@ -122,6 +132,10 @@ pub(crate) fn lint(shell: &Shell) -> Result<()> {
         .args(["--", "-D", "warnings"])
         .run()
         .context("lint the client for Windows")?;
+    cmd!(shell, "cargo clippy --profile suite --target {TARGET} -p wine-driver")
+        .args(["--", "-D", "warnings"])
+        .run()
+        .context("lint the driver that Wine loads")?;
     cmd!(shell, "cargo clippy --profile suite --target {TARGET} -p halprof-c -p halprof-measure")
         .args(["--", "-D", "warnings"])
         .run()

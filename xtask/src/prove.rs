@@ -49,6 +49,7 @@ fn third_party_programs(shell: &Shell) -> Result<()> {
 /// Builds the tool for Windows, and builds and tests what is in profiles of its own.
 fn tool_and_libraries(shell: &Shell) -> Result<()> {
     exe::build(shell)?;
+    exe::wine_driver(shell)?;
     exe::library_tests(shell)?;
     interleavings(shell)?;
     publishable(shell)

@@ -5,6 +5,7 @@
 
 mod commands;
 mod download;
+mod driver;
 mod image;
 mod installation;
 mod marks;

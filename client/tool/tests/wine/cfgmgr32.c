@@ -1,10 +1,12 @@
-/* Replaces cfgmgr32.dll, because Wine 8 lacks its functions that switch a device.
+/* Replaces cfgmgr32.dll, because Wine 8 lacks its functions that switch a device and that list
+ * interfaces. Interfaces are Wine's own, listed by its SetupAPI.
  *
  * A device runs unless there is a file called `disabled`, which disabling creates and enabling
- * removes. With FAKE_ANSWER (hexadecimal) both return that and do nothing. No device has an
- * interface.
+ * removes. With FAKE_ANSWER (hexadecimal) both return that and do nothing. With FAKE_UNLISTED no
+ * interface is listed.
  */
 #include <windows.h>
+#include <setupapi.h>
 #include <stdlib.h>
 
 #define EXPORT __declspec(dllexport)
@@ -49,16 +51,43 @@ EXPORT DWORD WINAPI CM_Enable_DevNode(DWORD node, ULONG flags)
     return fake_answer();
 }
 
+/* Puts the paths of the interfaces that are enabled into a list of at most so many characters; returns
+ * how many it needs. Each ends with a zero, and the list with another. */
+static DWORD interfaces(const GUID *class, WCHAR *list, DWORD most)
+{
+    HDEVINFO set = SetupDiGetClassDevsW(class, NULL, NULL, DIGCF_DEVICEINTERFACE | DIGCF_PRESENT);
+    SP_DEVICE_INTERFACE_DATA one = {sizeof one};
+    DWORD used = 0, unlisted = GetEnvironmentVariableA("FAKE_UNLISTED", NULL, 0);
+
+    for (DWORD index = 0; !unlisted && SetupDiEnumDeviceInterfaces(set, NULL, class, index, &one); index++) {
+        char room[1024];
+        SP_DEVICE_INTERFACE_DETAIL_DATA_W *detail = (void *)room;
+        DWORD length;
+        detail->cbSize = sizeof *detail;
+        if (!(one.Flags & SPINT_ACTIVE) ||
+            !SetupDiGetDeviceInterfaceDetailW(set, &one, detail, sizeof room, NULL, NULL))
+            continue;
+        length = lstrlenW(detail->DevicePath) + 1;
+        if (used + length < most)
+            lstrcpyW(list + used, detail->DevicePath);
+        used += length;
+    }
+    SetupDiDestroyDeviceInfoList(set);
+    if (used < most)
+        list[used] = 0;
+    return used + 1;
+}
+
 EXPORT DWORD WINAPI CM_Get_Device_Interface_List_SizeW(ULONG *length, const GUID *class, const WCHAR *device,
                                                        ULONG flags)
 {
-    *length = 1;
+    *length = interfaces(class, NULL, 0);
     return 0;
 }
 
+/* CR_BUFFER_SMALL if the list has become longer. */
 EXPORT DWORD WINAPI CM_Get_Device_Interface_ListW(const GUID *class, const WCHAR *device, WCHAR *list,
                                                   ULONG length, ULONG flags)
 {
-    *list = 0;
-    return 0;
+    return interfaces(class, list, length) > length ? 0x1A : 0;
 }

@@ -1,6 +1,6 @@
 /* Replaces newdev.dll, which Wine 8 implements only in part.
  *
- * Of an installation it does what the tool can see: it copies the INF file to Windows' own, under
+ * If Wine's own is there under another name, that installs. Otherwise, of an installation it does what the tool can see: it copies the INF file to Windows' own, under
  * the name that the driver store would give it, and creates the service. With FAKE_ERROR
  * (hexadecimal) it fails, with FAKE_RESTART it asks for a restart.
  */
@@ -19,8 +19,14 @@ static DWORD number(const char *name)
 __declspec(dllexport) BOOL WINAPI UpdateDriverForPlugAndPlayDevicesW(HWND window, LPCWSTR id, LPCWSTR inf,
                                                                      DWORD flags, PBOOL restart)
 {
+    HMODULE own = LoadLibraryA("winenewdev.dll");
     SC_HANDLE manager, service;
 
+    if (own) {
+        BOOL(WINAPI *update)(HWND, LPCWSTR, LPCWSTR, DWORD, PBOOL) =
+            (void *)GetProcAddress(own, "UpdateDriverForPlugAndPlayDevicesW");
+        return update(window, id, inf, flags, restart);
+    }
     if (window || lstrcmpiW(id, L"Root\\halprof") || flags != 5 || number("FAKE_ERROR")) {
         SetLastError(number("FAKE_ERROR"));
         return FALSE;

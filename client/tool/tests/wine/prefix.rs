@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
+pub(crate) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
 /// Built by `cargo xtask exe`.
 pub(crate) const EXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof.exe");
 /// The same with a model in place of the driver, which runs in real time.
@@ -43,9 +43,11 @@ impl Wine {
         std::fs::write(folder.path().join("halprof.inf"), INF).expect("an install file");
         let others = INF.replace("Root\\halprof", "Root\\other");
         std::fs::write(folder.path().join("other.inf"), others).expect("an install file");
-        for (name, libraries) in
-            [("newdev", &["-lsetupapi"][..]), ("cfgmgr32", &[]), ("bcryptprimitives", &[])]
-        {
+        for (name, libraries) in [
+            ("newdev", &["-lsetupapi"][..]),
+            ("cfgmgr32", &["-lsetupapi"]),
+            ("bcryptprimitives", &[]),
+        ] {
             let library = folder.path().join(format!("{name}.dll"));
             let source = format!("{SOURCES}/{name}.c");
             compile(&library, &[&["-shared", &source], libraries].concat());
