@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::transport::Transport;
 use crate::win32::failed;
-use shared_types::device::{Guid, INTERFACE};
+use shared_types::device::{Guid, INTERFACE, LINK_NAME};
 use shared_types::request::RequestCode;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::ffi::OsStringExt;
@@ -18,7 +18,7 @@ use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     CM_Get_Device_Interface_ListW, CR_SUCCESS,
 };
 use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, FALSE, TRUE, WAIT_TIMEOUT};
-use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
+use windows_sys::Win32::Storage::FileSystem::{FILE_FLAG_OVERLAPPED, SECURITY_IDENTIFICATION};
 use windows_sys::Win32::System::IO::{
     CancelIoEx, DeviceIoControl, GetOverlappedResult, OVERLAPPED,
 };
@@ -40,18 +40,17 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Opens the device by its interface (CreateFileW, through the standard library); `None` if no
-    /// device has it.
+    /// Opens the device by its interface, or by its link where no interface is listed (CreateFileW,
+    /// through the standard library); `None` if there is neither.
     pub fn open() -> Result<Option<Self>> {
-        let Some(path) = interface() else {
-            return Ok(None);
+        let opened = match interface() {
+            Some(path) => open(&path),
+            None => match open(OsStr::new(&link())) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                opened => opened,
+            },
         };
-        let device = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(FILE_FLAG_OVERLAPPED)
-            .open(path)
-            .map_err(|error| no_driver(&error))?;
+        let device = opened.map_err(|error| no_driver(&error))?;
         Ok(Some(Self { device, answered: event()? }))
     }
 
@@ -80,6 +79,21 @@ impl Driver {
         }
         Ok(returned)
     }
+}
+
+/// Whoever has taken the device's name learns who opens it, and cannot act as that user.
+fn open(path: &OsStr) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(FILE_FLAG_OVERLAPPED)
+        .security_qos_flags(SECURITY_IDENTIFICATION)
+        .open(path)
+}
+
+/// The device's link, as user mode names it.
+fn link() -> String {
+    LINK_NAME.replace(r"\DosDevices\", r"\\.\")
 }
 
 /// An event that stays signalled until the next request clears it.

@@ -41,6 +41,7 @@ fn everything_is_counted_from_installation_to_removal() {
     ctrl_c_leaves_the_counts(&driven);
     a_killed_client_leaves_no_session(&driven);
     it_is_removed(&driven);
+    the_link_is_enough(&driven);
 }
 
 fn it_is_installed_twice(driven: &Driven) {
@@ -205,4 +206,15 @@ fn it_is_removed(driven: &Driven) {
         assert!(log.lines().any(|one| one == line), "{line}:\n{log}");
     }
     assert_eq!(driven.refused("info").1, "no-driver");
+}
+
+/// A driver that runs and whose interface nobody lists.
+fn the_link_is_enough(driven: &Driven) {
+    driven.install("");
+    let mut info = driven.command(&["--json", "info"]);
+    info.env("FAKE_UNLISTED", "1");
+    let ran = Running::of(driven, info).ended();
+    assert_eq!(ran.status, Some(0), "{}{}", ran.output, ran.errors);
+    assert_eq!(ran.json()["backend"], "driver");
+    driven.uninstall();
 }
