@@ -47,7 +47,7 @@ pub(super) fn parse(text: &str) -> Option<Result<(PerfEvent, &str)>> {
     let Some((_, core)) = unit else {
         return Some(Err(bad_list(
             text,
-            "of what stands before a slash there are `cpu`, `cpu_core` and `cpu_atom`",
+            "only `cpu/…/`, `cpu_core/…/` and `cpu_atom/…/` are known",
         )));
     };
     let Some((terms, rest)) = rest.split_once('/') else {

@@ -3,6 +3,9 @@
 use super::{ProcessIds, Recording, StackCounts, Statistics};
 use halprof_measure::Error;
 
+/// What recordings of several machines have in place of the machine's name.
+const DIFFERENT: &str = "different machines";
+
 pub(crate) fn no_recording() -> Error {
     Error::usage("no recording is named", "Name at least one recording.")
 }
@@ -42,7 +45,7 @@ impl Recording {
                 "of several versions".clone_into(&mut own.halprof);
             }
             if own.machine != other.machine {
-                "different machines".clone_into(&mut own.machine);
+                DIFFERENT.clone_into(&mut own.machine);
             }
             own.sources.extend(other.sources);
             totals.samples = totals.samples.saturating_add(one.samples);
@@ -62,7 +65,9 @@ impl Recording {
         }
         totals.damaged_parts = damaged_parts;
         totals.statistics.get_or_insert_default().stacks = stacks;
-        totals.metadata.machine = format!("{count} recordings: {}", totals.metadata.machine);
+        let machine = &totals.metadata.machine;
+        let of = if machine == DIFFERENT { " of" } else { ":" };
+        totals.metadata.machine = format!("{count} recordings{of} {machine}");
         totals.processes.clear();
         totals.modules.clear();
         totals.methods.clear();

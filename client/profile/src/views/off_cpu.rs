@@ -182,7 +182,7 @@ impl OffCpu {
             reader.event(&event);
         }
         if reader.waits.switches == 0 {
-            let why = "has no context switches, so that nobody knows who waited";
+            let why = "has no context switches, so waits are unknown";
             return Err(refused(path, why, RECORD));
         }
         Ok(reader.finish(&trace, by))

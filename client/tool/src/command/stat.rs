@@ -199,7 +199,7 @@ fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
         names.dedup();
         if !names.is_empty() {
             warnings.push(format!(
-                "never on a counter on some processors, so that {then}: {}; measure for longer, or \
+                "too short to count these on every processor; {then}: {}. Measure for longer, or \
                  count fewer sources at once",
                 some_of(&names)
             ));

@@ -54,7 +54,7 @@ pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String 
         text += &format!(", {} {}", Escaped(cause), thousands(*n));
     }
     if idle != 0 {
-        text += &format!("; {} of idle threads, which are in no share", thousands(idle));
+        text += &format!("; {} idle, left out of all shares", thousands(idle));
     }
     if counted != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted));

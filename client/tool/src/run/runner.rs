@@ -209,9 +209,9 @@ impl Runner {
         }
         Err(Error::usage(
             format!(
-                "the workload has {} events of one kind on a processor, and a model samples at most {}",
-                thousands(until),
-                thousands(SAMPLED_MAX)
+                "a model samples at most {} events of one kind on a processor; the workload has {}",
+                thousands(SAMPLED_MAX),
+                thousands(until)
             ),
             "Give smaller amounts or a shorter `--duration`; `stat` counts any amount.",
         ))

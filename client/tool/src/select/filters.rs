@@ -291,7 +291,7 @@ pub(crate) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "sources took turns on the counters, {what_then}; each was sampled for part of the time: {}",
+            "sources shared the counters, {what_then}; each was sampled for part of the time: {}",
             some_of(&parts)
         )
     })

@@ -95,7 +95,7 @@ pub(crate) fn unused(periods: &[Period]) -> Option<String> {
     let unused = periods.iter().filter(|period| !period.time);
     let names: Vec<&str> = unused.map(|period| period.source.as_str()).collect();
     let names = (!names.is_empty()).then(|| names.join(", "))?;
-    Some(format!("nothing is sampled, so that a period has no effect: {names}"))
+    Some(format!("a period has no effect here, because nothing is sampled: {names}"))
 }
 
 /// Notes on periods outside the limits of their sources.

@@ -93,7 +93,7 @@ fn estimates_are_scaled_in_every_form() {
     assert!(sum.abs_diff(events) <= rows.len() as u64, "{sum}, not {events}");
     for command in ["script FILE --csv", "--quiet report FILE"] {
         let ran = halprof(&command.replace("FILE", file));
-        assert!(ran.stderr.contains("took turns"), "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains("shared the counters"), "{command}: {}", ran.stderr);
     }
 }
 
@@ -109,7 +109,7 @@ fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {
     let told = ["samples", "idle", "modelled"].map(|field| report[field].clone());
     assert_eq!(told, [Value::from(79_528), 73_313.into(), false.into()]);
     let shown = halprof(&format!("report {trace}")).stdout;
-    for part in ["by Windows' own tracing", "73,313 of idle threads"] {
+    for part in ["by Windows' own tracing", "73,313 idle, left out of all shares"] {
         assert!(shown.contains(part), "{shown}");
     }
 }

@@ -292,7 +292,7 @@ impl<'a> Counter<'a> {
             return Some("configures its counters twice, for different sources");
         }
         if self.spans.is_empty() {
-            return Some("has no context switches, so that nobody knows which thread ran");
+            return Some("has no context switches, so counts per thread are unknown");
         }
         let has_counts = self.cells.values().any(|sums| !sums.counts.is_empty());
         (!has_counts).then_some("has no values of counters at its context switches")

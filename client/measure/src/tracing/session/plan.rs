@@ -268,7 +268,7 @@ fn groups(events: &[TraceEvent]) -> Vec<Vec<usize>> {
 
 fn too_many(events: usize, most: usize, hint: &str) -> Error {
     Error::unavailable(
-        format!("{events} sources were to be counted at once, and Windows counts {most} at most"),
+        format!("Windows counts at most {most} sources at once; {events} were given"),
         hint,
     )
 }

@@ -13,16 +13,21 @@ pub struct Skid {
 /// What is known for each interface. The address is the one to which the interrupt returns (Intel
 /// SDM volume 3, the APIC and performance monitoring; AMD APM volume 2, performance-monitor
 /// counters).
-const INTERFACES: &[(&str, &str)] = &[
-    ("Emon", SOME),
-    ("Amd64", SOME),
-    ("P6", SOME),
+const INTERFACES: &[(&str, &str, &str)] = &[
+    ("Emon", AT_OR_AFTER, SOME),
+    ("Amd64", AT_OR_AFTER, SOME),
+    ("P6", AT_OR_AFTER, SOME),
     (
         "NetBurst",
+        AT_OR_AFTER,
         "Skid: the event happened before the address shown; NetBurst raises the interrupt one event \
          after the overflow.",
     ),
+    ("ETW", UNKNOWN, "Skid: unknown (sampled by Windows)."),
 ];
+
+const AT_OR_AFTER: &str = "at-or-after";
+const UNKNOWN: &str = "unknown";
 
 const SOME: &str =
     "Skid: the event happened at or before the address shown, usually by a few instructions.";
@@ -34,11 +39,9 @@ impl Skid {
             let explanation = "The samples have no address: modules and functions are unknown.";
             return Self { direction: "no-address", explanation };
         }
-        let known = INTERFACES.iter().find(|&&(name, _)| name == interface);
-        let (direction, explanation) = match known {
-            Some(&(_, explanation)) => ("at-or-after", explanation),
-            None => ("unknown", "Skid: unknown for this interface."),
-        };
+        let known = INTERFACES.iter().find(|&&(name, ..)| name == interface);
+        let &(_, direction, explanation) =
+            known.unwrap_or(&("", UNKNOWN, "Skid: unknown for this interface."));
         Self { direction, explanation }
     }
 }

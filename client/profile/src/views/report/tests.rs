@@ -455,7 +455,7 @@ fn several_recordings_show_only_what_they_have_in_common() {
     assert_eq!(alike.skipped["NEXT"], 4);
     let different = totals(recording("other", true, true, 3));
     let expected = Metadata {
-        machine: text("2 recordings: different machines"),
+        machine: text("2 recordings of different machines"),
         halprof: text("of several versions"),
         modelled: true,
         ..Metadata::default()

@@ -70,9 +70,7 @@ fn events(options: &args::Record, offer: &Offer) -> Result<Vec<TraceEvent>> {
     match offer.counters {
         // Windows would leave out some of them without a word.
         Some(most) if counted > most as usize => Err(Error::unavailable(
-            format!(
-                "{counted} sources were to be sampled at once, and Windows has {most} counters"
-            ),
+            format!("Windows samples at most {most} sources at once; {counted} were given"),
             "Name fewer, or record them one after the other.",
         )),
         _ => Ok(events),

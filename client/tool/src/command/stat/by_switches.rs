@@ -37,7 +37,7 @@ pub(super) fn text(rows: &StatRows, width: Width) -> String {
         rows.by_process.iter().filter_map(PartRow::of_process).collect();
     let mut text = first("threads", &threads, width) + &first("processes", &processes, width);
     if threads.iter().chain(&processes).any(|row| !row.switched.complete) {
-        let cut = "\n≥: without what was cut off by the ends of the trace, lost, or not counted\n";
+        let cut = "\n≥: at least; part was cut off, lost or not counted\n";
         text += &width.fitted(cut);
     }
     text

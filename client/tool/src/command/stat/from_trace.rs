@@ -30,7 +30,8 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 /// What is true of the counts of any trace.
-const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the thread that they hit, and user and kernel mode are together";
+const INTERRUPTS: &str =
+    "counts include interrupts and DPCs that ran on the thread's time, in user and kernel mode";
 
 /// Times of a trace are in nanoseconds.
 const FREQUENCY: u64 = 1_000_000_000;
