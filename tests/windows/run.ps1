@@ -9,7 +9,8 @@
 
     It has not been run on a real Windows yet.
 
-    Each step prints PASS, FAIL or SKIP with the reason. All that was seen goes to a log folder.
+    Each step prints PASS, FAIL or SKIP with the reason. All that was seen goes to a log folder, and
+    at the end one block of text is printed, to be pasted into a report.
     Ends with 0 where nothing failed, 1 where a step did, 2 where the computer is not ready, and 3
     where it has to be restarted first.
 .PARAMETER Package
@@ -30,6 +31,9 @@
 .PARAMETER WithoutDriver
     Tries Windows' own tracing and installs nothing: only halprof.exe is needed, and neither test
     signing nor a restart.
+.PARAMETER TracingRights
+    Gives this account the rights to measure by tracing without elevation, looks at them, and takes
+    them back.
 #>
 [CmdletBinding()]
 param(
@@ -39,7 +43,8 @@ param(
     [switch]$NoSleep,
     [switch]$Keep,
     [switch]$AbsentRegister,
-    [switch]$WithoutDriver
+    [switch]$WithoutDriver,
+    [switch]$TracingRights
 )
 
 Set-StrictMode -Version 2.0
@@ -81,8 +86,40 @@ function Assert-That([bool]$Holds, [string]$Otherwise) {
     }
 }
 
+# What a report needs, in one piece: the computer, what `doctor` says of it, and every step.
+function Write-Report {
+    $lines = New-Object System.Collections.ArrayList
+    [void]$lines.Add('----- paste from here into the report -----')
+    try {
+        $processor = @(Get-CimInstance Win32_Processor)
+        $computer = Get-CimInstance Win32_ComputerSystem
+        [void]$lines.Add("Windows build $($system.CurrentBuild).$($system.UBR), $($system.EditionID); hypervisor: $($computer.HypervisorPresent)")
+        [void]$lines.Add("$($processor[0].Name.Trim()), $($computer.NumberOfLogicalProcessors) logical processors; $($processor[0].Description)")
+    } catch {
+        [void]$lines.Add("the computer does not say what it is: $($_.Exception.Message)")
+    }
+    $doctor = if ($WithoutDriver) { '--machine etw doctor' } else { 'doctor' }
+    try {
+        foreach ($check in ((Invoke-Tool 'report-doctor' "--json $doctor").Text | ConvertFrom-Json).checks) {
+            [void]$lines.Add("doctor  $($check.state)  $($check.name): $($check.result)")
+        }
+    } catch {
+        [void]$lines.Add("doctor  does not answer: $($_.Exception.Message)")
+    }
+    foreach ($result in $Results) {
+        [void]$lines.Add("$($result.State)  $($result.Name): $($result.Reason)")
+    }
+    [void]$lines.Add('----- to here -----')
+    $lines | Set-Content -Encoding UTF8 (Join-Path $Log 'report.txt')
+    Write-Host ''
+    $lines | ForEach-Object { Write-Host $_ }
+}
+
 function Close-Run([int]$Status) {
     $Results | ConvertTo-Json | Set-Content -Encoding UTF8 (Join-Path $Log 'results.json')
+    if ($Status -le 1) {
+        Write-Report
+    }
     $count = @{ PASS = 0; FAIL = 0; SKIP = 0 }
     foreach ($result in $Results) {
         $count[$result.State]++
@@ -345,6 +382,112 @@ Invoke-Step 'tracing samples the timer, with call stacks' {
     $stacks = (Get-Answer 'etw-timer-report' "report `"$file`"").stacks
     Assert-That ($null -ne $stacks -and $stacks.samples -gt $stacks.none) 'no sample has a call stack'
     "$($answer.samples) samples; call stacks: $($stacks.samples - $stacks.none), kernel and user $($stacks.both)"
+}
+# Nothing is missing in what was recorded: a healthy trace that is called damaged is a defect here.
+function Assert-Whole([string]$Name, $Report) {
+    Assert-That ($null -eq $Report.damaged) "$Name is called damaged: $($Report.damaged)"
+    $lost = Get-Sum @($Report.lost.PSObject.Properties | ForEach-Object { $_.Value })
+    Assert-That ($lost -eq 0) "$Name has lost $lost events"
+}
+# The rows of the first table of a report, by its first source.
+function Get-Row([string]$Name, [string]$Arguments) {
+    @((Get-Answer $Name $Arguments).tables[0].parts[0].rows)
+}
+$BusyFile = Join-Path $Log 'busy.rec'
+Invoke-Step 'tracing samples one process, and nothing is missing' {
+    $source = Join-Path $PSScriptRoot 'windows.cs'
+    $busy = Start-Process -WindowStyle Hidden -PassThru powershell.exe ('-NoProfile -Command "Add-Type -TypeDefinition (Get-Content -Raw ''{0}''); [Halprof.Busy]::Run(60)"' -f $source)
+    try {
+        # The compiler of C# runs first.
+        Start-Sleep -Seconds 10
+        Assert-That (-not $busy.HasExited) 'the program that was to be sampled ended by itself'
+        $answer = Get-Answer 'etw-busy-process' "--machine etw record -e Timer -p $($busy.Id) -d 3 -o `"$BusyFile`""
+    } finally {
+        $busy.Kill()
+    }
+    Assert-That ($answer.samples -gt 1000) "$($answer.samples) samples in 3 s of a program that is busy"
+    $report = Get-Answer 'etw-busy-report' "report `"$BusyFile`""
+    Assert-Whole 'busy.rec' $report
+    $others = @($report.by_process | Where-Object { $_.process -ne $busy.Id })
+    Assert-That ($others.Count -eq 0) "$($others.Count) other processes are in it"
+    "$($answer.samples) samples of process $($busy.Id) alone"
+}
+function Skip-WithoutBusy {
+    if (-not (Test-Path $BusyFile)) {
+        Skip-Step 'there is no recording of a busy process'
+    }
+}
+Invoke-Step 'report names functions of Windows' {
+    Skip-WithoutBusy
+    $rows = Get-Row 'etw-busy-names' "report --by module,symbol --rows 0 `"$BusyFile`""
+    $system = @($rows | Where-Object { $_.module -match '^(kernelbase|kernel32|ntdll)\.dll$' })
+    Assert-That ($system.Count -gt 0) 'no sample is in a library of Windows: images were not joined'
+    $named = @($system | Where-Object { $_.symbol })
+    Assert-That ($named.Count -gt 0) ('none of these has a name: ' + (($system | ForEach-Object { $_.module } | Sort-Object -Unique) -join ', '))
+    "$(@($named | ForEach-Object { "$($_.module) $($_.symbol)" } | Select-Object -First 3) -join ', ')"
+}
+Invoke-Step 'report names methods of .NET' {
+    Skip-WithoutBusy
+    $rows = Get-Row 'etw-busy-methods' "report --by symbol --rows 0 `"$BusyFile`""
+    $method = @($rows | Where-Object { $_.symbol -match 'ManagedLoop' })
+    if ($method.Count -eq 0 -and -not (Test-Path "$env:SystemRoot\Microsoft.NET\Framework64\v4.0.30319\clr.dll")) {
+        Skip-Step 'there is no .NET Framework 4 here'
+    }
+    Assert-That ($method.Count -eq 1) 'Halprof.Busy.ManagedLoop, which ran a third of the time, has no name'
+    "$($method[0].symbol): $($method[0].samples) samples"
+}
+Invoke-Step 'annotate opens a module' {
+    Skip-WithoutBusy
+    $answer = Get-Answer 'etw-busy-annotate' "annotate --module kernelbase.dll `"$BusyFile`""
+    Assert-That (@($answer.instructions).Count -gt 0) "$($answer.image) has no instructions"
+    "$($answer.symbol) of $($answer.image): $(@($answer.instructions).Count) instructions"
+}
+Invoke-Step 'the last samples have their process' {
+    $file = Join-Path $Log 'last.rec'
+    $answer = Get-Answer 'etw-last' "--machine etw record -e Timer -o `"$file`" -- $Loop" 300
+    Assert-That ($answer.samples -gt 0) 'no sample'
+    $report = Get-Answer 'etw-last-report' "report `"$file`""
+    Assert-Whole 'last.rec' $report
+    $nobody = @($report.by_process | Where-Object { $null -eq $_.process })
+    $without = Get-Sum @($nobody | ForEach-Object { $_.samples })
+    Assert-That ($without -eq 0) "$without of $($answer.samples) samples have no process"
+    "all of $($answer.samples), of $(@($report.by_process).Count) processes"
+}
+Invoke-Step 'tracing ends with the process that it samples' {
+    $file = Join-Path $Log 'ended.rec'
+    $short = Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "$end = (Get-Date).AddSeconds(6); while ((Get-Date) -lt $end) { }"'
+    $client = Start-Tool 'etw-ended' "--json --machine etw record -e Timer -p $($short.Id) -o `"$file`""
+    $ran = Wait-Tool 'etw-ended' $client 60
+    Assert-That ($ran.Status -eq 0) "it ended with $($ran.Status): $($ran.Text) $($ran.Said)"
+    "$(($ran.Text | ConvertFrom-Json).samples) samples until it ended"
+}
+Invoke-Step 'buffers are written when they are full' {
+    # Ten samples a second on each processor fill a buffer of 64 KB in minutes. What is there at the
+    # start and at the end is in both files.
+    $short = Join-Path $Log 'one-second.etl'
+    $file = Join-Path $Log 'many-seconds.etl'
+    [void](Get-Answer 'etw-one-second' "--machine etw record -e Timer:1000000 -d 1 -o `"$short`"")
+    [void](Get-Answer 'etw-many-seconds' "--machine etw record -e Timer:1000000 -d 21 -o `"$file`"")
+    $more = [long](Get-Item $file).Length - [long](Get-Item $short).Length
+    $flushed = 20 * [Environment]::ProcessorCount * 64KB
+    Assert-That ($more -lt $flushed / 2) "$more bytes more in 20 s; a buffer of each processor in each second would be $flushed"
+    "$more bytes more in 20 s"
+}
+Invoke-Step 'rights to trace without elevation' {
+    if (-not $TracingRights) {
+        Skip-Step 'only with -TracingRights, which gives this account rights and takes them back'
+    }
+    $user = [Security.Principal.WindowsIdentity]::GetCurrent().Name
+    $given = Get-Answer 'tracing-install' "install --tracing --user `"$user`""
+    $before = @($given.rights | Where-Object { -not $_.changed })
+    if ($before.Count -ne 0) {
+        Skip-Step "$user had before: $(@($before | ForEach-Object { $_.right }) -join ', '); what is new stays: uninstall --tracing takes it all"
+    }
+    $shown = (Get-Answer 'tracing-doctor' '--machine etw doctor').checks | Where-Object { $_.name -eq 'tracing-rights' }
+    $taken = Get-Answer 'tracing-uninstall' "uninstall --tracing --user `"$user`""
+    Assert-That (@($taken.rights | Where-Object { -not $_.changed }).Count -eq 0) 'not everything that was given was taken back'
+    Assert-That (([regex]::Matches($shown.result, ': yes')).Count -eq 4) "doctor says: $($shown.result)"
+    "given, shown and taken back: $user"
 }
 Invoke-Step 'tracing counts a program' {
     Skip-WithoutCounter

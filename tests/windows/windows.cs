@@ -3,6 +3,7 @@
 using System;
 using System.Collections.Generic;
 using System.ComponentModel;
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Text;
 
@@ -272,6 +273,49 @@ namespace Halprof
             if (error != 0)
             {
                 throw new InvalidOperationException(what + ": " + new Win32Exception((int)error).Message + " (" + error + ")");
+            }
+        }
+    }
+
+    // A program whose code has names on every Windows: a method of .NET, compiled before anybody
+    // traces, and a function that a library of Windows exports.
+    public static class Busy
+    {
+        [DllImport("kernel32.dll")]
+        static extern int lstrlenW(IntPtr text);
+
+        public static void Run(int seconds)
+        {
+            const int Characters = 1 << 20;
+            IntPtr text = Marshal.StringToHGlobalUni(new string('a', Characters));
+            DateTime end = DateTime.UtcNow.AddSeconds(seconds);
+            double sum = 0;
+            while (DateTime.UtcNow < end)
+            {
+                sum += ManagedLoop(1000000);
+                NativeLoop(text, 5);
+            }
+            Marshal.FreeHGlobal(text);
+            Console.WriteLine(sum);
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static double ManagedLoop(int rounds)
+        {
+            double sum = 0;
+            for (int round = 1; round <= rounds; round++)
+            {
+                sum += 1.0 / round;
+            }
+            return sum;
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static void NativeLoop(IntPtr text, int rounds)
+        {
+            for (int round = 0; round < rounds; round++)
+            {
+                lstrlenW(text);
             }
         }
     }
