@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 18] = [
+const SLOW: [&str; 19] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -35,6 +35,8 @@ const SLOW: [&str; 18] = [
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",
+    // Every compiler that is installed, and LLVM's tools beside it.
+    "witness::",
     // Third-party simulators.
     "simulators::",
     // Third-party readers, from npm and PyPI.

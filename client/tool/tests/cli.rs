@@ -40,3 +40,4 @@ mod top;
 mod trace_cases;
 mod traces;
 mod windows_script;
+mod witness;
