@@ -13,6 +13,7 @@ pub mod processor;
 pub mod stack;
 pub mod thread;
 pub mod trace;
+pub mod volume;
 
 use crate::bytes::{Fields, Layout, PointerSize};
 use crate::id::{self, EventId, Guid, group};
@@ -35,6 +36,7 @@ pub enum EventKind<'a> {
     Image(Box<image::Image>),
     ImageId(Box<image::ImageId>),
     Pdb(Box<image::Pdb>),
+    Volume(Box<volume::Volume>),
     CounterNames(counters::CounterNames),
     Corruption(counters::Corruption),
     Interval(Box<counters::Interval>),
@@ -104,6 +106,7 @@ fn classic(guid: Guid, opcode: u8, version: u16, fields: Fields<'_>) -> Option<E
     Some(match (guid, opcode) {
         (id::IMAGE_ID, 0) if version >= 1 => EventKind::ImageId(boxed(fields)?),
         (id::IMAGE_ID, 36) => EventKind::Pdb(boxed(fields)?),
+        (id::SYSTEM_CONFIG_EX, 35) => EventKind::Volume(boxed(fields)?),
         (id::LOST_EVENT, 32..=34) => EventKind::Lost,
         _ => EventKind::Unknown,
     })

@@ -31,6 +31,7 @@ pub mod float;
 mod in_process;
 mod machine;
 pub mod marks;
+pub mod native_path;
 mod passes;
 mod platform;
 pub mod processes;

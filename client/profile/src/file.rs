@@ -69,7 +69,7 @@ pub(crate) mod test_recording;
 mod writer;
 
 pub use background::{Background, Block, Sink};
-pub use etl::{LOST_EVENTS, convert};
+pub use etl::{Files, LOST_EVENTS, convert};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use methods::Method;

@@ -11,8 +11,6 @@ mod error;
 mod inf;
 mod install_error;
 pub mod installation;
-#[cfg(any(windows, test))]
-mod native;
 mod outcome;
 pub mod tracing_rights;
 #[cfg(windows)]

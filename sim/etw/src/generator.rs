@@ -15,6 +15,7 @@ use halprof_measure::tracing::analysis::etl::MODEL_SESSION;
 use halprof_measure::tracing::session::{SampledSource, TIMER};
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};
+use std::sync::Arc;
 
 /// The run that is modelled.
 #[derive(Clone, Debug)]
@@ -37,7 +38,25 @@ pub struct Run {
     pub stacks: bool,
     /// One buffer of so many is lost; 0 for none.
     pub lost_buffers_one_in: u32,
+    /// The real program whose code all processes run; without one they run code of no file.
+    pub program: Option<Program>,
 }
+
+/// A real program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What the kernel calls its file, which is on [`VOLUME`].
+    pub path: String,
+    /// Where it is loaded: its first address.
+    pub start: u64,
+    /// The first address after it.
+    pub end: u64,
+    /// The addresses of the instructions that are executed.
+    pub instructions: Arc<[u64]>,
+}
+
+/// The volume of files.
+pub const VOLUME: &str = r"\Device\HarddiskVolume3";
 
 /// A source, and how often its event happens.
 #[derive(Clone, Debug)]
@@ -360,7 +379,8 @@ impl<'a> Generator<'a> {
 
     fn sample(&mut self, (time, processor, thread): (i64, u16, u32), source: u32) {
         let in_kernel = thread == IDLE || self.rng.u32(..3) == 0;
-        let user: Vec<u64> = (0..self.rng.u64(1..6)).map(|_| self.address(IMAGE)).collect();
+        let user: Vec<u64> =
+            (0..self.rng.u64(1..6)).map(|depth| self.user_address(depth != 0)).collect();
         let kernel: Vec<u64> = (0..self.rng.u64(1..4)).map(|_| self.address(self.kernel)).collect();
         let kernel = if in_kernel { kernel } else { Vec::new() };
         // An idle thread has no user mode.
@@ -388,6 +408,17 @@ impl<'a> Generator<'a> {
         self.truth.samples.push(SampleTruth { time, processor, thread, source, ip, kernel, user });
     }
 
+    fn user_address(&mut self, is_caller: bool) -> u64 {
+        match self.run.program.as_ref().map(|program| &program.instructions) {
+            Some(instructions) if !instructions.is_empty() => {
+                // A caller's address is that behind a call: one byte into the next instruction it is
+                // within the one that it stands for.
+                instructions[self.rng.usize(..instructions.len())] + u64::from(is_caller)
+            }
+            _ => self.address(IMAGE),
+        }
+    }
+
     fn address(&mut self, base: u64) -> u64 {
         base + self.rng.u64(..IMAGE_SIZE)
     }
@@ -405,13 +436,21 @@ impl<'a> Generator<'a> {
                 name: name.clone(),
             })));
         }
-        self.begin(image(IDLE, kernel, r"\SystemRoot\system32\ntoskrnl.exe"));
+        self.begin(image(IDLE, (kernel, IMAGE_SIZE), 1, r"\SystemRoot\system32\ntoskrnl.exe"));
         for number in 0..PROCESSES {
             let process = FIRST_PROCESS + 100 * number;
-            let name = format!("model{number}.exe");
+            let name = match &run.program {
+                None => format!("model{number}.exe"),
+                Some(program) => program.path.rsplit('\\').next().unwrap_or_default().to_owned(),
+            };
             let running = process::Process::new(Change::RundownStart, process, &name);
             self.begin(EventKind::Process(Box::new(running)));
-            self.begin(image(process, IMAGE, &format!(r"\Device\HarddiskVolume3\{name}")));
+            self.begin(match &run.program {
+                None => image(process, (IMAGE, IMAGE_SIZE), 1, &format!(r"{VOLUME}\{name}")),
+                Some(Program { path, start, end, .. }) => {
+                    image(process, (*start, end - start), 0, path)
+                }
+            });
             for thread in (1..=THREADS).map(|thread| process + 4 * thread) {
                 let running = thread::Thread::new(Change::RundownStart, process, thread);
                 self.begin(EventKind::Thread(Box::new(running)));
@@ -455,14 +494,20 @@ fn switch(old_thread: u32, new_thread: u32) -> EventKind<'static> {
     })
 }
 
-fn image(process: u32, base: u64, name: &str) -> EventKind<'static> {
+/// An image with the stamp of its file; 0 if only the file says it.
+fn image(
+    process: u32,
+    (base, size): (u64, u64),
+    time_date_stamp: u32,
+    name: &str,
+) -> EventKind<'static> {
     EventKind::Image(Box::new(image::Image {
         change: Change::RundownStart,
         base,
-        size: IMAGE_SIZE,
+        size,
         process: Some(process),
         name: name.to_owned(),
-        file: Some(image::File { time_date_stamp: 1, ..image::File::default() }),
+        file: Some(image::File { time_date_stamp, ..image::File::default() }),
     }))
 }
 

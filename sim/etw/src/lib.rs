@@ -17,4 +17,4 @@ pub mod windows;
 #[expect(missing_docs, reason = "fields have the names of what is written")]
 pub mod write;
 
-pub use modelled::ModelledTracing;
+pub use modelled::{ModelledTracing, SharedProgram};

@@ -1,7 +1,7 @@
 //! A modelled machine that measures by a trace: its counters count what it runs, and the trace is
 //! what Windows' tracing would have written of it.
 
-use crate::generator::{Run, TracedSource};
+use crate::generator::{Program, Run, TracedSource};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use halprof_measure::tracing::session::{
@@ -10,10 +10,15 @@ use halprof_measure::tracing::session::{
 use halprof_measure::{Connection, Error, Result, Session, Setup, Source, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The longest run of which a trace is written, a day: a trace has thousands of slices at most, and
 /// in each of them less happens than a counter of 48 bits holds.
 const LONGEST_US: u64 = 24 * 3600 * 1_000_000;
+
+/// The real program that a machine runs, which is known when it begins.
+pub type SharedProgram = Rc<RefCell<Option<Program>>>;
 
 /// A backend that measures a modelled machine by a trace.
 #[derive(Debug)]
@@ -22,13 +27,21 @@ pub struct ModelledTracing<T: Transport + 'static> {
     session: Session<'static, T>,
     /// The session that runs.
     running: Option<TraceRequest>,
+    program: SharedProgram,
 }
 
 impl<T: Transport + 'static> ModelledTracing<T> {
     /// Measures the machine that this transport leads to.
     pub fn new(machine: T) -> Result<Self> {
         let session = Session::owning(Connection::new(machine)?, true, false)?;
-        Ok(Self { session, running: None })
+        Ok(Self { session, running: None, program: SharedProgram::default() })
+    }
+
+    /// Shows the real program, when the machine runs one.
+    #[must_use]
+    pub fn running(mut self, program: SharedProgram) -> Self {
+        self.program = program;
+        self
     }
 
     /// The machine that is measured.
@@ -72,6 +85,7 @@ impl<T: Transport + 'static> ModelledTracing<T> {
             sampled: request.sampled.iter().copied().map(traced).collect(),
             stacks: request.stacks,
             lost_buffers_one_in: 0,
+            program: self.program.borrow().clone(),
         })
     }
 }

@@ -293,6 +293,9 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::ImageId(_) => {
             return Some(EventId::Classic { guid: id::IMAGE_ID, opcode: 0, version: 2 });
         }
+        EventKind::Volume(_) => {
+            return Some(EventId::Classic { guid: id::SYSTEM_CONFIG_EX, opcode: 35, version: 0 });
+        }
         EventKind::Managed(managed) => {
             let (guid, id) = managed.event()?;
             return Some(EventId::Manifest { guid, id, version: 0 });
@@ -409,6 +412,7 @@ fn payload(output: &mut Output, kind: &EventKind<'_>) {
         EventKind::Image(image) => image::write(image, output),
         EventKind::Pdb(pdb) => pdb.write(output),
         EventKind::ImageId(id) => id.write(output),
+        EventKind::Volume(volume) => volume.write(output),
         EventKind::Managed(managed) => managed::write(managed, output),
         _ => {}
     }

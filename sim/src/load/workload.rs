@@ -197,6 +197,11 @@ impl Workload {
         }
     }
 
+    /// The addresses that it retires user instructions from, if they are no range.
+    pub fn instructions(&self) -> Option<Arc<[u64]>> {
+        self.parts.instructions.clone()
+    }
+
     /// How many positions after an overflow its interrupt comes.
     pub fn skid(&self) -> u64 {
         self.parts.skid

@@ -6,19 +6,20 @@
 //! the first sample that has them. What the trace does not say is left open: times before the session
 //! began, intervals that no event names.
 
+mod images;
 mod methods;
 
+use super::inventory::System;
 use super::known_rows::KnownRows;
 use super::methods::SampledAddresses;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
-    Ending, Identity, Metadata, Module, NO_PROCESS, Period, Process, ProcessIds, Recording, Sample,
-    Source, StackCounts, StackId, StackTable, Stamp, Statistics, Writer,
+    Build, Ending, Metadata, NO_PROCESS, Period, Process, ProcessIds, Recording, Sample, Source,
+    StackCounts, StackId, StackTable, Statistics, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
-use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
 use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::{Change, EventKind, counters};
@@ -28,6 +29,7 @@ use halprof_measure::tracing::analysis::etl;
 use halprof_measure::tracing::analysis::lives::between;
 use halprof_measure::tracing::analysis::waits::{Wait, Waits};
 use halprof_measure::{Error, Result};
+use images::Images;
 use indexmap::IndexSet;
 use methods::Methods;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -76,17 +78,38 @@ pub(super) fn processors(path: &Path) -> Result<u32> {
     Ok(etl::open(path)?.header().processors)
 }
 
-/// Writes a trace as the recording `target`, of one `process` alone if it is given. `complete` adds what its recorder knows and the trace does
-/// not say. A key seals the files that it names, which may otherwise be those of another machine.
+/// The machine that was traced, if it is this one.
+pub struct Files<'a> {
+    /// Knows where the files of images are.
+    pub system: &'a mut dyn System,
+    /// Reads the build of a file.
+    pub build: &'a dyn Fn(&str) -> Build,
+}
+
+impl std::fmt::Debug for Files<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").finish_non_exhaustive()
+    }
+}
+
+/// Writes a trace as the recording `target`, of one `process` alone if it is given. `complete` adds what
+/// its recorder knows and the trace does not say; with `files` images get the paths of their files, and those with samples their builds. A
+/// key seals the files that it names, which may otherwise be those of another machine.
 pub fn convert(
     path: &Path,
     target: &Path,
     process: Option<u32>,
     complete: impl FnOnce(&mut Metadata),
+    files: Option<Files<'_>>,
     key: Option<Vec<u8>>,
 ) -> Result<()> {
     let mut trace = TraceSamples::events(path, None, Some(&Query::default()), process)?;
     complete(&mut trace.recording.metadata);
+    if let Some(files) = files {
+        let addresses =
+            SampledAddresses::new(&trace.samples, &trace.stacks, &trace.recording.stacks);
+        images::locate(&mut trace.recording.modules, &addresses, files);
+    }
     let writer = Writer::create(target, &trace.recording.metadata)?.sealing(key);
     trace.write(writer)
 }
@@ -230,13 +253,8 @@ struct Builder {
     processes: Vec<Process>,
     /// The process that has an identifier now, as an index of `processes`.
     live_processes: FxHashMap<u32, usize>,
-    modules: Vec<Module>,
-    /// The module at an address of a process now, as an index of `modules`.
-    live_modules: FxHashMap<(Option<u32>, u64), usize>,
+    images: Images,
     methods: Methods,
-    /// Identities by process and address: the merge of a trace writes them far from their images.
-    identities: FxHashMap<(Option<u32>, u64), Identity>,
-    stamps: FxHashMap<(Option<u32>, u64), Stamp>,
     /// The times of the first and the last event, in nanoseconds since the trace began.
     span_ns: Option<(i64, i64)>,
 }
@@ -259,11 +277,8 @@ impl Builder {
             idle_samples: 0,
             processes: Vec::new(),
             live_processes: FxHashMap::default(),
-            modules: Vec::new(),
-            live_modules: FxHashMap::default(),
+            images: Images::new(pointer),
             methods: Methods::default(),
-            identities: FxHashMap::default(),
-            stamps: FxHashMap::default(),
             span_ns: None,
         }
     }
@@ -297,9 +312,10 @@ impl Builder {
                     self.methods.event(process, time, *managed);
                 }
             }
-            EventKind::Image(image) => self.image(time, &image),
-            EventKind::ImageId(id) => self.image_id(&id),
-            EventKind::Pdb(pdb) => self.pdb(*pdb),
+            EventKind::Image(image) => self.images.image(time, &image),
+            EventKind::ImageId(id) => self.images.image_id(time, &id),
+            EventKind::Pdb(pdb) => self.images.pdb(time, *pdb),
+            EventKind::Volume(volume) => self.images.volume(*volume),
             _ => {}
         }
         while let Some(joined) = self.joiner.next_joined() {
@@ -406,69 +422,9 @@ impl Builder {
         self.processes.push(Process { id, name, started, ..Process::default() });
     }
 
-    fn image(&mut self, time: u64, event: &Image) {
-        let process = self.owner(event.process.unwrap_or(IDLE), event.base);
-        let key = (process, event.base);
-        let known = self.live_modules.get(&key).copied();
-        match event.change {
-            Change::End => {
-                let index = known.unwrap_or_else(|| self.add_module(key, event, None));
-                self.modules[index].unloaded = Some(time);
-                self.live_modules.remove(&key);
-            }
-            Change::Start => _ = self.add_module(key, event, Some(time)),
-            _ if known.is_none() => _ = self.add_module(key, event, None),
-            _ => {}
-        }
-    }
-
-    fn add_module(&mut self, key: (Option<u32>, u64), event: &Image, loaded: Option<u64>) -> usize {
-        let (process, start) = key;
-        let name = event.name.rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
-        let stamp = event.file.filter(|file| file.time_date_stamp != 0).map(|file| Stamp {
-            time: file.time_date_stamp,
-            size: u32::try_from(event.size).unwrap_or(0),
-        });
-        self.live_modules.insert(key, self.modules.len());
-        self.modules.push(Module {
-            process,
-            name,
-            path: Some(event.name.clone()).filter(|path| !path.is_empty()),
-            start,
-            end: start.saturating_add(event.size),
-            loaded,
-            stamp,
-            ..Module::default()
-        });
-        self.modules.len() - 1
-    }
-
-    fn image_id(&mut self, id: &ImageId) {
-        let Ok(size) = u32::try_from(id.size) else { return };
-        let key = (self.owner(id.process, id.base), id.base);
-        self.stamps.insert(key, Stamp { time: id.time_date_stamp, size });
-    }
-
-    fn pdb(&mut self, pdb: Pdb) {
-        let key = (self.owner(pdb.process, pdb.base), pdb.base);
-        let guid = pdb.guid.to_string().replace('-', "").to_uppercase();
-        self.identities.insert(key, Identity::Pdb { file: pdb.name, guid, age: pdb.age });
-    }
-
-    /// The process whose module is at an address; `None` for the kernel's.
-    fn owner(&self, process: u32, base: u64) -> Option<u32> {
-        let is_kernel = self.pointer.is_kernel(base) && matches!(process, IDLE | SYSTEM);
-        (!is_kernel).then_some(process)
-    }
-
     fn finish<R: Read + Seek>(mut self, trace: &Trace<R>) -> TraceSamples {
         while let Some(joined) = self.joiner.pop() {
             self.joined(joined);
-        }
-        for module in &mut self.modules {
-            let key = (module.process, module.start);
-            module.identity = self.identities.get(&key).cloned();
-            module.stamp = self.stamps.get(&key).copied().or(module.stamp);
         }
         let sources: Vec<Source> =
             self.sources.iter().map(|(n, state)| source(*n, state)).collect();
@@ -506,15 +462,19 @@ impl Builder {
         for process in self.processes {
             known.add_process(&mut recording, process);
         }
-        for module in self.modules {
-            known.add_module(&mut recording, module);
+        let is_kept = |owner| self.only_process.is_none_or(|only| only == owner);
+        for module in self.images.finish() {
+            if module.process.is_none_or(is_kept) {
+                known.add_module(&mut recording, module);
+            }
         }
         let addresses = SampledAddresses::new(&self.samples, &stacks, &recording.stacks);
         recording.methods = self.methods.finish(&addresses);
+        recording.methods.retain(|method| is_kept(method.process));
         TraceSamples { metadata, recording, samples: self.samples, stacks }
     }
 
-    /// Leaves out everything but one process, and the kernel's code.
+    /// Leaves out the samples of all processes but one, and the others.
     fn retain(&mut self, process: u32) {
         let (samples, halves) = (std::mem::take(&mut self.samples), &self.sample_halves);
         let kept = samples.into_iter().zip(halves.iter().copied());
@@ -527,7 +487,6 @@ impl Builder {
         }
         self.idle_samples = 0;
         self.processes.retain(|one| one.id == process);
-        self.modules.retain(|module| module.process.is_none_or(|owner| owner == process));
     }
 
     fn statistics<R: Read + Seek>(&self, trace: &Trace<R>) -> Statistics {

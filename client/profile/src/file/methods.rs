@@ -4,6 +4,7 @@ use super::{Sample, StackId, StackTable, mode_of};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use shared_types::Mode;
+use std::ops::Range;
 
 pub(super) const METHODS: [u8; 4] = *b"METH";
 
@@ -42,8 +43,8 @@ impl Method {
     }
 }
 
-/// The addresses of user code that samples and their callers have, of all processes, each with the
-/// times of the first and the last sample.
+/// The addresses that samples and their callers have, of all processes, each with the times of the first
+/// and the last sample.
 pub(super) struct SampledAddresses(Vec<(u64, (u64, u64))>);
 
 impl SampledAddresses {
@@ -51,7 +52,7 @@ impl SampledAddresses {
         let mut times: FxHashMap<u64, (u64, u64)> = FxHashMap::default();
         let mut note = |address, span| widen(times.entry(address).or_insert(span), span);
         let mut stack_times: Vec<Option<(u64, u64)>> = vec![None; stacks.frames().len()];
-        for sample in samples.iter().filter(|sample| mode_of(sample.mode) == Mode::User) {
+        for sample in samples.iter().filter(|sample| mode_of(sample.mode) != Mode::Unknown) {
             note(sample.ip, (sample.timestamp, sample.timestamp));
         }
         for (sample, stack) in samples.iter().zip(sample_stacks) {
@@ -61,20 +62,27 @@ impl SampledAddresses {
         for (index, frame) in stacks.frames().iter().enumerate().rev() {
             let Some(span) = stack_times.get(index).copied().flatten() else { continue };
             widen_stack(&mut stack_times, frame.caller, span);
-            if frame.mode() == Mode::User {
-                note(frame.call_site(), span);
-            }
+            note(frame.call_site(), span);
         }
         let mut all: Vec<_> = times.into_iter().collect();
         all.sort_unstable_by_key(|&(address, _)| address);
         Self(all)
     }
 
-    /// A method as samples need it; `None` if they do not.
-    pub(super) fn needed(&self, method: Method) -> Option<Method> {
+    /// Whether any is in a range.
+    pub(super) fn any(&self, range: Range<u64>) -> bool {
+        !self.within(range).is_empty()
+    }
+
+    fn within(&self, range: Range<u64>) -> &[(u64, (u64, u64))] {
         let Self(all) = self;
         let index = |address| all.partition_point(|&(known, _)| known < address);
-        let own = all.get(index(method.start)..index(method.end))?;
+        all.get(index(range.start)..index(range.end)).unwrap_or_default()
+    }
+
+    /// A method as samples need it; `None` if they do not.
+    pub(super) fn needed(&self, method: Method) -> Option<Method> {
+        let own = self.within(method.start..method.end);
         let (first, last) = own.iter().map(|&(_, span)| span).reduce(|mut all, span| {
             widen(&mut all, span);
             all

@@ -2,8 +2,8 @@
 //! of the kernel's drivers.
 
 use super::{volumes, wide};
-use crate::native::Volume;
 use halprof_measure::DebugPrivilege;
+use halprof_measure::native_path::Volume;
 use std::arch::x86_64::_rdtsc;
 use std::fs::File;
 use std::io::Read;

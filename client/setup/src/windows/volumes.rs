@@ -1,7 +1,7 @@
 //! Drives and the devices behind them.
 
 use super::wide;
-use crate::native::{self, Volume};
+use halprof_measure::native_path::{self, Volume};
 use halprof_measure::windows_folder;
 use windows_sys::Win32::Storage::FileSystem::QueryDosDeviceW;
 
@@ -11,7 +11,7 @@ const NAME_UNITS: usize = 1024;
 /// Converts a path in the kernel's form to one that programs can open.
 pub(super) fn on_disk(native: &str, volumes: &[Volume]) -> String {
     let windows = windows_folder().unwrap_or_default();
-    native::on_disk(native, &windows.to_string_lossy(), volumes)
+    native_path::on_disk(native, &windows.to_string_lossy(), volumes)
 }
 
 /// The drives of this machine.

@@ -418,9 +418,10 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Whether the workload says which programs run, in which mode and where their code is.
+    /// Whether the workload says which programs run, in which mode and where their code is, unless it is
+    /// that of a file.
     pub(crate) fn has_programs(&self) -> bool {
-        const KEYS: [&str; 7] = ["programs", "user", "short", "code", "image", "function", "skid"];
+        const KEYS: [&str; 5] = ["programs", "user", "short", "code", "skid"];
         let keys = self.workload.iter().flat_map(|text| text.split(','));
         keys.filter_map(|part| part.split_once('=')).any(|(key, _)| KEYS.contains(&key.trim()))
     }

@@ -38,7 +38,7 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     if target.as_os_str() == "-" {
         return Err(Error::usage("a recording is a file", "Name it: `-o FILE.rec`."));
     }
-    file::convert(trace, target, None, |_| {}, None)?;
+    file::convert(trace, target, None, |_| {}, None, None)?;
     let recording = file::read(target, |_| {})?;
     let status = filters::introduce(&recording, &[], &[], output);
     let result = ConvertResult {

@@ -58,7 +58,7 @@ impl Clock {
             Self::Modelled(clock) => {
                 clock.began = Instant::now();
                 clock.done_ns = 0;
-                clock.model.begin(&clock.work.workload);
+                clock.model.begin_program(&clock.work.workload, clock.work.program());
             }
         }
     }
@@ -116,6 +116,6 @@ impl ModelledClock {
         // An empty workload takes no time.
         let ran_ns = if ran_ns == 0 { step_ns } else { ran_ns };
         self.done_ns = self.done_ns.saturating_add(ran_ns);
-        self.model.begin(&self.work.workload);
+        self.model.begin_program(&self.work.workload, self.work.program());
     }
 }

@@ -9,6 +9,7 @@ use crate::target::context::Context;
 use halprof_measure::did_you_mean;
 use halprof_profile::file::Module;
 use sim::load::workload::{self, Workload, WorkloadError};
+use sim_etw::generator::{Program, VOLUME};
 
 /// What a modelled machine runs.
 pub(crate) struct ModelledWork {
@@ -46,6 +47,31 @@ impl ModelledWork {
             }
         }
     }
+}
+
+impl ModelledWork {
+    /// The real program, as a trace tells it.
+    pub(crate) fn program(&self) -> Option<Program> {
+        let module = self.image.as_ref()?;
+        Some(Program {
+            path: native(module.path.as_deref()?),
+            start: module.start,
+            end: module.end,
+            instructions: self.workload.instructions()?,
+        })
+    }
+}
+
+/// What a model's kernel calls a file.
+pub(crate) fn native(path: &str) -> String {
+    let (_, rest) = drive(path);
+    format!("{VOLUME}{}", rest.replace('/', "\\"))
+}
+
+/// The drive of a path, empty where there are none, and the rest.
+pub(crate) fn drive(path: &str) -> (&str, &str) {
+    let has_drive = path.as_bytes().get(1) == Some(&b':');
+    path.split_at_checked(if has_drive { 2 } else { 0 }).unwrap_or(("", path))
 }
 
 fn refused(error: &WorkloadError) -> Error {

@@ -347,7 +347,7 @@ fn renumber(samples: &mut [Sample], owners: &[usize]) {
 
 /// The build of a module. Nothing is known if the file is gone, is on another machine, or is no
 /// executable.
-fn build(path: &str) -> Build {
+pub(crate) fn build(path: &str) -> Build {
     symbols::build_where_loaded(path).unwrap_or_default()
 }
 

@@ -1,7 +1,8 @@
 //! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
-use crate::run::modelled_work::ModelledWork;
+use crate::run::modelled_work::{ModelledWork, drive};
 use halprof_measure::Code;
+use halprof_measure::native_path::{self, Volume};
 use halprof_measure::processes::ProcessSource;
 #[cfg(windows)]
 use halprof_measure::tracing::analysis::TracedProcesses;
@@ -9,6 +10,7 @@ use halprof_profile::file::Module;
 pub(crate) use halprof_profile::file::inventory::System;
 use sim::load::run::PROCESS;
 use sim::load::workload::KERNEL_CODE;
+use sim_etw::generator::VOLUME;
 use std::collections::BTreeMap;
 
 /// The name of a workload's program that is not real.
@@ -34,7 +36,10 @@ pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System>
         };
         programs.insert(process, Module { name, ..program.clone() });
     }
-    Box::new(Modelled { programs, kernel })
+    let path = image.as_ref().and_then(|module| module.path.as_deref()).unwrap_or_default();
+    let drive = drive(path).0.to_owned();
+    let volumes = vec![Volume { drive, device: VOLUME.to_owned() }];
+    Box::new(Modelled { programs, kernel, volumes })
 }
 
 #[cfg(windows)]
@@ -91,7 +96,7 @@ fn loaded(loaded: halprof_setup::windows::Loaded) -> Module {
 /// Other systems have models only.
 #[cfg(not(windows))]
 pub(crate) fn windows() -> Box<dyn System> {
-    Box::new(Modelled { programs: BTreeMap::new(), kernel: Vec::new() })
+    Box::new(Modelled { programs: BTreeMap::new(), kernel: Vec::new(), volumes: Vec::new() })
 }
 
 #[cfg(not(windows))]
@@ -103,6 +108,7 @@ pub(crate) fn windows_processes() -> Option<Box<dyn ProcessSource>> {
 struct Modelled {
     programs: BTreeMap<u32, Module>,
     kernel: Vec<Module>,
+    volumes: Vec<Volume>,
 }
 
 impl System for Modelled {
@@ -122,6 +128,15 @@ impl System for Modelled {
 
     fn kernel(&mut self) -> Vec<Module> {
         self.kernel.clone()
+    }
+
+    /// A model has the files of the system that it runs on, and no folder of Windows.
+    fn on_disk(&mut self, native: &str) -> String {
+        let path = native_path::on_disk(native, r"\SystemRoot", &self.volumes);
+        match native.strip_prefix(VOLUME) {
+            Some(_) => path.replace('\\', std::path::MAIN_SEPARATOR_STR),
+            None => path,
+        }
     }
 }
 

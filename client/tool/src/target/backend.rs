@@ -9,7 +9,8 @@ use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean,
 use shared_types::request::RequestCode;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
-use sim_etw::ModelledTracing;
+use sim_etw::generator::Program;
+use sim_etw::{ModelledTracing, SharedProgram};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -38,7 +39,11 @@ pub struct Backend {
 
 /// A modelled machine. A session sends it requests while a clock lets its time pass.
 #[derive(Clone)]
-pub(crate) struct Model(Rc<RefCell<Box<dyn ModelledMachine>>>);
+pub(crate) struct Model {
+    machine: Rc<RefCell<Box<dyn ModelledMachine>>>,
+    /// The real program that it runs, for a trace of it.
+    program: SharedProgram,
+}
 
 impl Transport for Model {
     fn request(
@@ -47,44 +52,50 @@ impl Transport for Model {
         input: &[u8],
         output: &mut [u8],
     ) -> halprof_measure::Result<usize> {
-        self.0.borrow_mut().request(code, input, output)
+        self.machine.borrow_mut().request(code, input, output)
     }
 }
 
 impl Model {
     fn new(machine: Box<dyn ModelledMachine>) -> Self {
-        Self(Rc::new(RefCell::new(machine)))
+        Self { machine: Rc::new(RefCell::new(machine)), program: SharedProgram::default() }
+    }
+
+    /// Starts a workload, and shows the real program that it is of in a trace.
+    pub(crate) fn begin_program(&self, workload: &Workload, program: Option<Program>) {
+        *self.program.borrow_mut() = program;
+        self.begin(workload);
     }
 
     /// Starts a workload on its processors.
     pub(crate) fn begin(&self, workload: &Workload) {
-        self.0.borrow_mut().begin(workload);
+        self.machine.borrow_mut().begin(workload);
     }
 
     /// Runs for at most this many modelled nanoseconds; returns whether work is left.
     pub(crate) fn advance(&self, nanoseconds: u64) -> halprof_measure::Result<bool> {
-        self.0.borrow_mut().advance(nanoseconds)
+        self.machine.borrow_mut().advance(nanoseconds)
     }
 
     /// Modelled time since the workload began.
     pub(crate) fn elapsed_ns(&self) -> u64 {
-        self.0.borrow_mut().elapsed_ns()
+        self.machine.borrow_mut().elapsed_ns()
     }
 
     /// Code that actually runs on it, apart from the places that a workload names.
     pub(crate) fn modules(&self) -> Vec<Code> {
-        self.0.borrow().modules()
+        self.machine.borrow().modules()
     }
 }
 
 impl ProcessSource for Model {
     fn start(&mut self) -> halprof_measure::Result<()> {
-        self.0.borrow_mut().take_process_events();
+        self.machine.borrow_mut().take_process_events();
         Ok(())
     }
 
     fn stop(&mut self) -> halprof_measure::Result<ProcessEvents> {
-        let events = self.0.borrow_mut().take_process_events();
+        let events = self.machine.borrow_mut().take_process_events();
         Ok(ProcessEvents { events, ..ProcessEvents::default() })
     }
 }
@@ -104,7 +115,8 @@ impl Backend {
         if !is_traced {
             return Ok(Self::of_model(model, spec.description));
         }
-        let tracing = Box::new(ModelledTracing::new(model.clone())?);
+        let tracing =
+            Box::new(ModelledTracing::new(model.clone())?.running(Rc::clone(&model.program)));
         let description = format!("{}, traced as Windows would", spec.description);
         Ok(Self { tracing: Some(tracing), ..Self::of_model(model, description) })
     }

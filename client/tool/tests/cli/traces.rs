@@ -1,6 +1,7 @@
 //! What `stat --from` says of a trace whose context switches carry counts, against what an
 //! independent reader finds in it.
 
+use crate::cli::binaries;
 use crate::cli::foreign::printed;
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{folder, foreign_python, halprof, json, text};
@@ -208,4 +209,37 @@ fn etl_parser_reads_the_same_events() {
         assert!(!theirs.is_empty(), "{file}");
         assert_eq!(ours, theirs, "{file}");
     }
+}
+
+/// A recording by tracing has the functions and instructions of the files that ran, which the trace
+/// names as the kernel does.
+#[test]
+fn a_recording_by_tracing_has_the_functions_of_a_file() {
+    let Some(built) = binaries::elf() else { return };
+    let (_folder, path) = folder();
+    let path = text(&path);
+    let work = format!("instructions=20000000,cycles=20000000,image={}", built.path());
+    let record = |path: &str| {
+        json(&format!(
+            "--machine skylake,backend=etw record -e cycles:100000 -o {path} --workload {work}"
+        ));
+    };
+    record(path);
+    let report = json(&format!("report {path} --by module,symbol"));
+    let rows = list(&report["tables"][0]["parts"][0]["rows"]);
+    let named = rows.iter().find(|row| !row["symbol"].is_null());
+    let named = named.unwrap_or_else(|| panic!("{rows:#?}"));
+    assert_eq!(
+        named["module"],
+        Path::new(&built.path()).file_name().expect("a name").to_str().expect("text")
+    );
+    let symbol = named["symbol"].as_str().expect("a name");
+    let annotated = json(&format!("annotate {path} {symbol}"));
+    assert!(list(&annotated["instructions"]).len() > 1, "{annotated}");
+    // The trace itself has the kernel's names, and is of no machine's files.
+    let trace = path.replace("a.rec", "a.etl");
+    record(&trace);
+    let report = json(&format!("report {trace} --by module"));
+    let notes = report["symbols"].to_string();
+    assert!(notes.contains(r"\\Device\\HarddiskVolume3\\"), "{notes}");
 }

@@ -39,6 +39,7 @@ fn run(seed: u64) -> Run {
         ],
         stacks: !seed.is_multiple_of(3),
         lost_buffers_one_in: 0,
+        program: None,
     }
 }
 

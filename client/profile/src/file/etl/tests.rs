@@ -4,6 +4,7 @@ use crate::file::{self, Identity, Recording, Sample, StackCounts, StackId, Stamp
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::volume::Volume;
 use halprof_etw::payload::{Change, EventKind, counters, image, processor};
 use halprof_etw::{Guid, PointerSize};
 use serde_json::Value;
@@ -303,4 +304,98 @@ fn a_trace_is_read_once() {
     assert_eq!(first.len() as u64, source.take_recording().samples);
     assert_eq!(first, second);
     assert_eq!(first.len(), 2);
+}
+
+/// The file that an identity names.
+fn pdb_name(identity: &Identity) -> Option<&str> {
+    match identity {
+        Identity::Pdb { file, .. } => Some(file),
+        Identity::BuildId(_) => None,
+    }
+}
+
+/// What merging adds has the time of an event of its image, and another image may have the address
+/// before or after, in a process of the same identifier too.
+#[test]
+fn a_base_that_is_used_again_has_the_build_of_each_image() {
+    let loaded = |time, change, name| (time, an_image(change, IMAGE, PROCESS, name));
+    let build = |time, number: u32| {
+        let guid = Guid(number.into());
+        let pdb = format!("{number}.pdb");
+        let pdb = image::Pdb { base: IMAGE, process: PROCESS, guid, age: 1, name: pdb };
+        let id = image::ImageId {
+            base: IMAGE,
+            size: 0x1000,
+            process: PROCESS,
+            time_date_stamp: number,
+            ..image::ImageId::default()
+        };
+        [(time, EventKind::ImageId(Box::new(id))), (time, EventKind::Pdb(Box::new(pdb)))]
+    };
+    let mut events = Vec::from(build(1001, 1));
+    events.push(loaded(1001, Change::RundownStart, r"\a.dll"));
+    events.push(loaded(1010, Change::End, r"\a.dll"));
+    events.extend(build(1020, 2));
+    events.push(loaded(1020, Change::Start, r"\b.dll"));
+    events.push((1030, a_process(Change::End, "a.exe")));
+    events.extend(build(1040, 3));
+    events.push(loaded(1040, Change::Start, r"\c.dll"));
+    let (_folder, path) = written(&events);
+    let (recording, _) = read(&path);
+    let builds = recording.modules.iter().map(|module| {
+        let pdb = module.identity.as_ref().and_then(pdb_name).unwrap_or("none");
+        (module.name.as_str(), pdb.to_owned(), module.stamp.map_or(0, |stamp| stamp.time))
+    });
+    let expected = [("a.dll", 1), ("b.dll", 2), ("c.dll", 3)];
+    let expected = expected.map(|(name, number)| (name, format!("{number}.pdb"), number));
+    assert_eq!(builds.collect::<Vec<_>>(), expected);
+}
+
+/// A file made by hand, of two images at one address.
+#[test]
+fn the_case_of_a_reused_base_has_the_build_of_each_image() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cases/etw/image-base-reuse.etl");
+    if !Path::new(path).exists() {
+        eprintln!("skipped: {path} is absent");
+        return;
+    }
+    let (recording, _) = read(Path::new(path));
+    let pdb = |name: &str| {
+        let module = recording.modules.iter().find(|module| module.name == name).expect(name);
+        module.identity.as_ref().and_then(pdb_name)
+    };
+    assert_eq!((pdb("a.dll"), pdb("b.dll")), (Some("a.pdb"), Some("b.pdb")));
+}
+
+#[test]
+fn a_merged_trace_has_the_drives_of_its_machine() {
+    let volume = |nt: &str, dos: &str| {
+        let (nt_path, dos_path) = (nt.to_owned(), dos.to_owned());
+        (1000, EventKind::Volume(Box::new(Volume { nt_path, dos_path })))
+    };
+    let names =
+        [r"\Device\HarddiskVolume2\a\b.exe", r"\SystemRoot\system32\c.sys", r"\Device\Mup\h\s\d"];
+    let image = |(at, name): (u64, &str)| {
+        (1010, an_image(Change::RundownStart, IMAGE + 0x10_000 * at, PROCESS, name))
+    };
+    let images: Vec<_> = (0..).zip(names).map(image).collect();
+    let volumes = [
+        volume(r"\??\", ""),
+        volume(r"\SystemRoot\", r"C:\Windows\"),
+        volume(r"\Device\HarddiskVolume2\", r"C:\"),
+        volume(r"\Device\Mup\", r"\\"),
+    ];
+    for (volumes, expected) in [
+        (&volumes[..], [r"C:\a\b.exe", r"C:\Windows\system32\c.sys", r"\Device\Mup\h\s\d"]),
+        (&[], names),
+    ] {
+        // The merge writes them anywhere.
+        let mut events = [images.clone(), volumes.to_vec()].concat();
+        events.sort_by_key(|&(time, _)| time);
+        let (_folder, path) = written(&events);
+        let (recording, _) = read(&path);
+        let paths = recording.modules.iter().map(|module| module.path.as_deref());
+        assert_eq!(paths.collect::<Vec<_>>(), expected.map(Some));
+    }
 }

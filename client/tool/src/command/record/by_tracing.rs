@@ -7,8 +7,10 @@ use crate::output::{MachineInfo, Output};
 use crate::results::output_file::OutputFile;
 use crate::results::recording::InPass;
 use crate::run::interrupt::interrupted;
+use crate::run::recorder::build;
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
+use crate::run::system::System;
 use crate::run::tracing::{Traced, trace};
 use crate::select::errata;
 use crate::select::event_set::{EventSet, Purpose};
@@ -22,7 +24,7 @@ use halprof_measure::Connection;
 use halprof_measure::tracing::session::plan::{TraceEvent, sampled_by_default};
 use halprof_measure::tracing::session::{SampledSource, TIMER, TraceRequest, Tracing};
 use halprof_profile::aggregate::in_step::InStep;
-use halprof_profile::file::{self, Metadata, Recording};
+use halprof_profile::file::{self, Files, Metadata, Recording};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -52,7 +54,8 @@ pub(super) fn run(
     progress.finish_and_clear();
     let traced = traced?;
     let periods = periods(&events, &traced, &event_set, &mut ctx.connection);
-    let recorded = write(&traced, target.path(), &ctx.machine_info, &periods, options)?;
+    let recorded =
+        write(&traced, target.path(), &ctx.machine_info, &periods, options, runner.system())?;
     let scope = Scope { process: options.process, ..runner.scope(&event_set) };
     let result = result(periods, &traced, &recorded, options, ctx, scope);
     output.warn_all(&traced.warnings());
@@ -114,6 +117,7 @@ fn write(
     machine: &MachineInfo,
     periods: &[InPass],
     options: &args::Record,
+    mut system: Box<dyn System>,
 ) -> Result<Recorded> {
     if is_trace(path) {
         traced.file.copy_to(path)?;
@@ -136,7 +140,8 @@ fn write(
         }
         machine_id::sign(metadata, key.as_deref());
     };
-    file::convert(traced.file.path(), path, options.process, complete, key.clone())?;
+    let files = Files { system: &mut *system, build: &build };
+    file::convert(traced.file.path(), path, options.process, complete, Some(files), key.clone())?;
     let recorded = read(path)?;
     match options.process {
         Some(process) if recorded.recording.processes.is_empty() => {

@@ -91,7 +91,7 @@ fn samples_outside_images_have_the_methods_that_an_independent_reader_finds() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(path) = traces("net.4.5.2.x64.etl") else { return };
     let converted = folder.path().join("a.rec");
-    file::convert(&path, &converted, None, |_| {}, None).expect("converted");
+    file::convert(&path, &converted, None, |_| {}, None, None).expect("converted");
     for path in [&path, &converted] {
         let (outside, methods, first) = outside_images(path);
         assert_eq!((outside, methods), (4678, 4494));
@@ -132,7 +132,7 @@ fn names_in(pointer_size: PointerSize, events: &[Happens]) -> Vec<String> {
     let (folder, path) = written(pointer_size, &events);
     let names = named(&path);
     let converted = folder.path().join("a.rec");
-    file::convert(&path, &converted, None, |_| {}, None).expect("converted");
+    file::convert(&path, &converted, None, |_| {}, None, None).expect("converted");
     assert_eq!(named(&converted), names);
     names
 }

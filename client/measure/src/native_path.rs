@@ -2,9 +2,11 @@
 
 /// A drive, such as `C:`, and the device behind it, such as `\Device\HarddiskVolume3`.
 #[derive(Clone, Debug)]
-pub(crate) struct Volume {
-    pub(crate) drive: String,
-    pub(crate) device: String,
+pub struct Volume {
+    /// The drive, without a separator at its end.
+    pub drive: String,
+    /// The device, without one either.
+    pub device: String,
 }
 
 /// Prefixes of a path that stand for the Windows folder.
@@ -12,7 +14,7 @@ const ROOTS: [&str; 2] = ["\\SystemRoot\\", "%SystemRoot%\\"];
 
 /// The path in a form that programs can open. A relative path is below `windows`, the Windows
 /// folder; a path on none of the volumes is unchanged.
-pub(crate) fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String {
+pub fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String {
     if let Some(rest) = behind(native, "\\??\\").filter(|rest| has_drive(rest)) {
         return rest.to_owned();
     }
