@@ -34,7 +34,7 @@ pub struct Run {
     pub counted: Vec<TracedSource>,
     /// The sources that are sampled.
     pub sampled: Vec<TracedSource>,
-    /// Whether samples have call stacks.
+    /// Whether samples and context switches have call stacks.
     pub stacks: bool,
     /// One buffer of so many is lost; 0 for none.
     pub lost_buffers_one_in: u32,
@@ -77,6 +77,23 @@ pub struct Truth {
     pub threads: BTreeMap<u32, ThreadTruth>,
     /// The samples in the order of time, with their stacks.
     pub samples: Vec<SampleTruth>,
+    /// Where threads went on after context switches, in the order of time, if the run has stacks.
+    pub switches: Vec<SwitchTruth>,
+}
+
+/// The stack of a context switch, which is that of the thread that it puts on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchTruth {
+    /// In ticks.
+    pub time: i64,
+    /// Where it was.
+    pub processor: u16,
+    /// The thread that it put on.
+    pub thread: u32,
+    /// The kernel's half of its stack, innermost first.
+    pub kernel: Vec<u64>,
+    /// The user half.
+    pub user: Vec<u64>,
 }
 
 /// What a thread did.
@@ -135,6 +152,13 @@ const THREADS: u32 = 3;
 /// Where the processes' code is, and the kernel's.
 const IMAGE: u64 = 0x40_0000;
 const IMAGE_SIZE: u64 = 0x1_0000;
+/// Where the kernel waits, and what a program called for that.
+const WAIT: u64 = 0x100;
+const SYSTEM_CALL: u64 = 0x200;
+/// The functions of a program that wait, and the one that calls them.
+const WAITING_CALLS: u64 = 4;
+const CALL_DISTANCE: u64 = 0x400;
+const MAIN: u64 = 0x8000;
 /// Where the kernel begins on a system of 64 bits, and of 32.
 const KERNEL: [u64; 2] = [0xFFFF_F800_0000_0000, 0x8100_0000];
 
@@ -166,6 +190,8 @@ struct Slice {
 struct Generator<'a> {
     run: &'a Run,
     rng: Rng,
+    /// Decides where threads waited: what else happens does not depend on stacks.
+    switch_rng: Rng,
     ticks_per_us: i64,
     kernel: u64,
     events: Vec<Written>,
@@ -240,6 +266,7 @@ impl<'a> Generator<'a> {
         Self {
             run,
             rng: Rng::with_seed(run.seed),
+            switch_rng: Rng::with_seed(run.seed),
             ticks_per_us,
             kernel: KERNEL[usize::from(run.pointer_size == PointerSize::Four)],
             events: Vec::new(),
@@ -263,6 +290,7 @@ impl<'a> Generator<'a> {
             self.sample_all(&own);
         }
         self.truth.samples.sort_by_key(|sample| (sample.time, sample.processor));
+        self.truth.switches.sort_by_key(|switch| (switch.time, switch.processor));
     }
 
     /// Divides the run into slices: which thread runs when and where.
@@ -335,8 +363,24 @@ impl<'a> Generator<'a> {
             if let Some(next) = slice.next {
                 let switch = Kind::Event(switch(slice.thread, next));
                 self.push(slice.end, slice.processor, slice.thread, switch, values.clone());
+                if run.stacks && next != IDLE {
+                    self.stack_of_switch(slice.end, slice.processor, next);
+                }
             }
         }
+    }
+
+    /// The stack of the thread that a switch puts on: it waited in the kernel, in a call that its
+    /// program made.
+    fn stack_of_switch(&mut self, time: i64, processor: u16, thread: u32) {
+        let kernel = vec![self.kernel + WAIT, self.kernel + SYSTEM_CALL];
+        let call = self.switch_rng.u64(1..=WAITING_CALLS) * CALL_DISTANCE;
+        let user = vec![IMAGE + call, IMAGE + MAIN];
+        for (delay, frames) in (1..).zip([&kernel, &user]) {
+            let stack = Kind::Stack { event_time: time, frames: frames.clone() };
+            self.push(time + delay, processor, thread, stack, Vec::new());
+        }
+        self.truth.switches.push(SwitchTruth { time, processor, thread, kernel, user });
     }
 
     /// The samples of a processor, at each source's interval.
@@ -369,8 +413,9 @@ impl<'a> Generator<'a> {
             times.sort_unstable();
             // A stack names its sample by time and thread: two at once would share it.
             times.dedup_by_key(|(time, _)| *time);
-            // Its stack follows within two ticks, on this processor.
-            times.retain(|&(time, _)| time < slice.end - 2);
+            // Its stack follows within two ticks, on this processor. At the begin of the slice is the
+            // switch, whose stack names it by this time and thread.
+            times.retain(|&(time, _)| time > slice.begin && time < slice.end - 2);
             for (time, source) in times {
                 self.sample((time, slice.processor, slice.thread), source);
             }

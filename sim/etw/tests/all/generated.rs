@@ -6,7 +6,7 @@ use halprof_etw::payload::stack::Half;
 use halprof_etw::{EventKind, PointerSize, Trace};
 use halprof_measure::tracing::analysis::counts::{Query, TraceCounts};
 use halprof_measure::tracing::session::{SampledSource, TIMER};
-use sim_etw::generator::{BUFFER, Run, SampleTruth, TracedSource, Truth};
+use sim_etw::generator::{BUFFER, Run, SampleTruth, SwitchTruth, TracedSource, Truth};
 use std::fs;
 use std::io::Cursor;
 use tempfile::TempDir;
@@ -148,6 +148,40 @@ fn counts_are_exact_and_stacks_are_joined_whatever_the_seed() {
             samples.iter().filter(|one| !one.kernel.is_empty() && !one.user.is_empty()).count();
     }
     assert!(joined > 1000, "{joined}");
+}
+
+/// Each switch to a thread has the stack of where that thread went on.
+#[test]
+fn stacks_of_switches_are_joined() {
+    for seed in 0..20 {
+        let (bytes, truth) = written(&Run { stacks: true, ..run(seed) });
+        let mut trace = Trace::open(Cursor::new(&bytes[..])).expect("a trace");
+        let mut joiner = Joiner::new(u64::MAX);
+        while let Some(event) = trace.next_event().expect("read") {
+            joiner.stacks_of(&event);
+            if let EventKind::Switch(switch) = &event.kind
+                && switch.new_thread != 0
+            {
+                let switch = (event.time, event.processor, switch.new_thread);
+                joiner.event(switch.0, switch.2, switch.1, Half::Kernel, switch);
+            }
+        }
+        let all: Vec<_> = std::iter::from_fn(|| joiner.pop()).collect();
+        let frames = |number| joiner.table().frames(number).map(<[u64]>::to_vec);
+        let mut found: Vec<SwitchTruth> = all
+            .into_iter()
+            .map(|one| SwitchTruth {
+                time: one.event.0,
+                processor: one.event.1,
+                thread: one.event.2,
+                kernel: one.kernel.and_then(frames).unwrap_or_default(),
+                user: one.user.and_then(frames).unwrap_or_default(),
+            })
+            .collect();
+        found.sort_by_key(|switch| (switch.time, switch.processor));
+        assert!(found.len() > 10, "seed {seed}: {}", found.len());
+        assert_eq!(found, truth.switches, "seed {seed}");
+    }
 }
 
 /// Nothing is ever counted that did not happen, and what may be missing is said.
