@@ -8,7 +8,7 @@ use crate::symbols::SymbolPath;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::{Change, EventKind};
 use sim_etw::write::Session;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A trace of two processors, whose clock ticks once a microsecond from 1000 on.
@@ -125,8 +125,8 @@ fn waits_are_where_a_thread_goes_on() {
         "40 0 32000",
         " a.exe 0 25000",
         "  b.dll 0 20000",
-        "   ntoskrnl.exe 0 20000",
-        "    ntoskrnl.exe 20000 20000",
+        // Neighbours without names are one.
+        "   ntoskrnl.exe 20000 20000",
         "  ntoskrnl.exe 5000 5000",
         " no address 7000 7000",
     ];
@@ -163,4 +163,32 @@ fn a_trace_without_switches_is_refused() {
     let (_folder, path) = written(&[(1, 0, a_thread(Change::RundownStart, 40, 8))]);
     let error = OffCpu::read(&path, By::Thread).expect_err("refused").to_string();
     assert!(error.contains("has no context switches"), "{error}");
+}
+
+/// A bit of a time that is wrong makes a wait of hours: the trace is damaged, or the sum is about right.
+/// With `HALPROF_ALL_FLIPS` each place is tried.
+#[test]
+fn no_flip_makes_waits_far_too_long_without_a_warning() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files/artificial_pmc.etl");
+    let Ok(bytes) = std::fs::read(file) else {
+        eprintln!("skipped: no {file}");
+        return;
+    };
+    let sum = |waits: &OffCpu| waits.rows.iter().map(|row| row.waited_ns).sum::<u64>();
+    let right = sum(&OffCpu::read(Path::new(file), By::Thread).expect("waits"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("flipped.etl");
+    let step = if std::env::var_os("HALPROF_ALL_FLIPS").is_some() { 1 } else { 331 };
+    let is_wrong = |place: &usize| {
+        let mut bytes = bytes.clone();
+        bytes[*place] ^= 0x40;
+        std::fs::write(&path, bytes).expect("written");
+        let waits = OffCpu::read(&path, By::Thread);
+        waits.is_ok_and(|waits| {
+            let is_warned = !(waits.damage.is_empty() && waits.warnings.is_empty());
+            !is_warned && sum(&waits) > 10 * right
+        })
+    };
+    let wrong: Vec<usize> = (72..bytes.len()).step_by(step).filter(is_wrong).collect();
+    assert_eq!(wrong, [0; 0]);
 }

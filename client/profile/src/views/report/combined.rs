@@ -5,28 +5,30 @@ use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Value, dif
 use crate::aggregate::aggregator::add_up;
 use crate::aggregate::source_totals::merge;
 use crate::aggregate::totals::Totals;
-use crate::file::Recording;
 use crate::file::combined::no_recording;
-use crate::symbols::SymbolPath;
+use crate::file::{Recording, sessions};
+use crate::symbols::{Opened, SymbolPath};
 use halprof_measure::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 
 impl Report {
-    /// Reads and sums up several recordings; a single one as in [`Report::read`].
+    /// Reads and sums up several recordings; a single one, or files of one session, as in
+    /// [`Report::read_session`].
     pub fn read_all<P: AsRef<Path>>(
         paths: &[P],
         query: &Query,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        if let [path] = paths {
-            return Self::read(path.as_ref(), query, symbol_path)?.checked(query);
+        let sessions = sessions(paths)?;
+        if let [session] = sessions.as_slice() {
+            return Self::read_session(session, query, symbol_path)?.checked(query);
         }
         // A row that one recording would leave out may be the largest in the sum.
         let unlimited = Query { rows: None, ..query.clone() };
         let mut all = Vec::new();
-        for path in paths {
-            all.push(Self::read(path.as_ref(), &unlimited, symbol_path)?);
+        for session in sessions {
+            all.push(Self::read_session(&session, &unlimited, symbol_path)?);
         }
         combined(all, query).ok_or_else(no_recording)?.checked(query)
     }
@@ -57,10 +59,12 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
         merge(&mut sources, &report.sources);
         total.add(report.total);
     }
-    let mut symbols = Vec::new();
-    for opened in reports.iter().flat_map(|report| &report.symbols) {
-        if !symbols.contains(opened) {
-            symbols.push(opened.clone());
+    let mut symbols: Vec<Opened> = Vec::new();
+    for opened in reports.iter_mut().flat_map(|report| std::mem::take(&mut report.symbols)) {
+        let alone = |one: &Opened| Opened { samples: 0, ..one.clone() };
+        match symbols.iter_mut().find(|known| alone(known) == alone(&opened)) {
+            Some(known) => known.samples = known.samples.saturating_add(opened.samples),
+            None => symbols.push(opened),
         }
     }
     let recordings = reports.into_iter().map(|report| report.recording);
