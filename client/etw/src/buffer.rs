@@ -36,7 +36,7 @@ layout! {
         reference_count: i32,
         /// When it was written.
         time: i64,
-        /// Counts a session's buffers: a gap is a lost one.
+        /// Counts a session's buffers as processors take them.
         sequence_number: i64,
         /// A clock word.
         clock: u64,

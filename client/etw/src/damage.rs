@@ -28,6 +28,8 @@ pub enum Cause {
     Payload,
     /// An event is older than the one before it on its processor.
     TimeBackwards,
+    /// An event is older than the trace, or later than its buffer was written.
+    TimeOutside,
     /// A processor's number is beyond those that the trace header has.
     Processor,
     /// The trace header counts more buffers than the file has.
@@ -48,6 +50,7 @@ impl fmt::Display for Cause {
             Self::HeaderExtension => "an event's header reaches beyond the event",
             Self::Payload => "an event is too short or contradicts itself",
             Self::TimeBackwards => "an event is older than the one before it on its processor",
+            Self::TimeOutside => "an event is older than the trace, or later than its buffer",
             Self::Processor => "a processor's number is beyond those that the trace names",
             Self::MissingBuffers => "the trace counts more buffers than the file has",
         })
@@ -98,10 +101,48 @@ pub struct Losses {
     pub buffers_after_lost_events: u64,
     /// Buffers before which a buffer was lost, by their flags.
     pub buffers_after_lost_buffers: u64,
-    /// Numbers missing in the sequence of buffers.
+    /// Numbers missing in the sequence of buffers, where anything else says that something was lost or
+    /// that buffers are missing.
     pub missing_buffers: u64,
+    /// Numbers missing in the sequence of buffers, where nothing else does. A buffer gets its number when
+    /// a processor takes it, and one in which nothing is written is not in the file: no loss.
+    pub unused_numbers: u64,
     /// Events that say that a real-time session lost something.
     pub notices: u64,
     /// Events that say that counters were changed by somebody else.
     pub corruptions: u64,
+}
+
+impl Losses {
+    /// What two files lack together.
+    pub(crate) const fn sum(self, other: Self) -> Self {
+        Self {
+            events: self.events.saturating_add(other.events),
+            buffers: self.buffers.saturating_add(other.buffers),
+            buffers_after_lost_events: self
+                .buffers_after_lost_events
+                .saturating_add(other.buffers_after_lost_events),
+            buffers_after_lost_buffers: self
+                .buffers_after_lost_buffers
+                .saturating_add(other.buffers_after_lost_buffers),
+            missing_buffers: self.missing_buffers.saturating_add(other.missing_buffers),
+            unused_numbers: self.unused_numbers.saturating_add(other.unused_numbers),
+            notices: self.notices.saturating_add(other.notices),
+            corruptions: self.corruptions.saturating_add(other.corruptions),
+        }
+    }
+
+    /// At least so many events were lost, besides those in lost buffers.
+    pub const fn lost_events(&self) -> u64 {
+        max(max(self.events, self.buffers_after_lost_events), self.notices)
+    }
+
+    /// At least so many buffers were lost, with all events in them.
+    pub const fn lost_buffers(&self) -> u64 {
+        max(max(self.buffers, self.buffers_after_lost_buffers), self.missing_buffers)
+    }
+}
+
+const fn max(a: u64, b: u64) -> u64 {
+    if a > b { a } else { b }
 }

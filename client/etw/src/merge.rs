@@ -1,4 +1,4 @@
-//! The buffers of all processors as one sequence by time.
+//! The buffers of all processors, in one file or several, as one sequence by time.
 //!
 //! Inside a buffer times do not fall, nor from one of a processor's buffers to the next. So one
 //! buffer for each processor is in memory, and the earliest of their events is the next. Buffers may
@@ -14,30 +14,56 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Buffers as they are in the file.
+/// Buffers as they are in the files.
 pub(crate) struct Input<R> {
-    reader: R,
-    pub(crate) length: u64,
+    /// Each with its length.
+    files: Vec<(R, u64)>,
 }
 
 impl<R: Read + Seek> Input<R> {
-    pub(crate) fn new(mut reader: R) -> io::Result<Self> {
-        let length = reader.seek(SeekFrom::End(0))?;
-        Ok(Self { reader, length })
+    pub(crate) fn new(readers: Vec<R>) -> io::Result<Self> {
+        let files = readers.into_iter().map(|mut reader| {
+            let length = reader.seek(SeekFrom::End(0))?;
+            Ok((reader, length))
+        });
+        Ok(Self { files: files.collect::<io::Result<_>>()? })
     }
 
-    /// Up to `length` bytes; fewer at the end of the file.
-    pub(crate) fn read(&mut self, at: u64, length: usize, into: &mut Vec<u8>) -> io::Result<()> {
+    /// Up to `length` bytes of a file; fewer at its end.
+    pub(crate) fn read(
+        &mut self,
+        file: usize,
+        at: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> io::Result<()> {
         into.clear();
-        self.reader.seek(SeekFrom::Start(at))?;
-        let mut part = (&mut self.reader).take(length as u64);
-        part.read_to_end(into).map(|_| ())
+        let Some((reader, _)) = self.files.get_mut(file) else { return Ok(()) };
+        reader.seek(SeekFrom::Start(at))?;
+        reader.take(length as u64).read_to_end(into).map(|_| ())
+    }
+
+    fn length(&self, file: usize) -> u64 {
+        self.files.get(file).map_or(0, |&(_, length)| length)
+    }
+
+    /// The length of all files together.
+    fn whole_length(&self) -> u64 {
+        self.files.iter().fold(0, |sum, &(_, length)| sum.saturating_add(length))
+    }
+
+    /// How many files there are.
+    pub(crate) fn count(&self) -> usize {
+        self.files.len()
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
+    file: usize,
     first_time: i64,
+    /// When it was written: after its last event.
+    time: i64,
     offset: u64,
     size: u32,
     used: u32,
@@ -46,7 +72,14 @@ pub(crate) struct Entry {
     is_after_loss: bool,
 }
 
-/// All buffers of a file.
+impl Entry {
+    /// What its events are in order with: other files have processors of their own.
+    const fn chain(&self) -> (usize, u16) {
+        (self.file, self.processor)
+    }
+}
+
+/// All buffers of the files.
 #[derive(Default)]
 pub(crate) struct Index {
     entries: Vec<Entry>,
@@ -60,17 +93,18 @@ pub(crate) struct Index {
 const INDEXED: usize = HEADER_LENGTH + 64;
 
 impl Index {
-    /// Reads the headers of all buffers.
+    /// Reads the headers of all buffers of a file.
     pub(crate) fn read<R: Read + Seek>(
+        &mut self,
         input: &mut Input<R>,
+        file: usize,
         is_compressed: bool,
-        damage: &mut Damage,
-        losses: &mut Losses,
-    ) -> io::Result<Self> {
-        let mut index = Self::default();
+        (damage, losses): (&mut Damage, &mut Losses),
+    ) -> io::Result<()> {
         let (mut at, mut bytes) = (0, Vec::new());
-        while at < input.length {
-            input.read(at, INDEXED, &mut bytes)?;
+        let length = input.length(file);
+        while at < length {
+            input.read(file, at, INDEXED, &mut bytes)?;
             let Some(header) = BufferHeader::parse(&bytes) else {
                 damage.add(Cause::CutBuffer);
                 break;
@@ -79,23 +113,22 @@ impl Index {
                 damage.add(Cause::BufferSize);
                 break;
             }
-            index.add(at, &header, &bytes, is_compressed, damage);
+            self.add((file, at), &header, &bytes, is_compressed, damage);
             let is_after = |losses| u64::from(header.flags & losses != 0);
             losses.buffers_after_lost_events += is_after(flag::EVENTS_LOST);
             losses.buffers_after_lost_buffers += is_after(flag::BUFFER_LOST);
             at += u64::from(header.buffer_size);
         }
-        if at > input.length {
+        if at > length {
             damage.add(Cause::CutBuffer);
         }
-        losses.missing_buffers = index.missing();
-        index.entries.sort_by_key(|entry| (entry.processor, entry.first_time));
-        Ok(index)
+        losses.unused_numbers = self.missing();
+        Ok(())
     }
 
     fn add(
         &mut self,
-        offset: u64,
+        (file, offset): (usize, u64),
         header: &BufferHeader,
         bytes: &[u8],
         is_compressed: bool,
@@ -112,6 +145,8 @@ impl Index {
             return;
         }
         self.entries.push(Entry {
+            file,
+            time: header.time,
             first_time: first_time(header, bytes).unwrap_or(header.time),
             offset,
             size: header.buffer_size,
@@ -124,15 +159,18 @@ impl Index {
 
     /// The processors that have buffers.
     pub(crate) fn processors(&self) -> impl Iterator<Item = u16> {
-        let parts = self.entries.chunk_by(|a, b| a.processor == b.processor);
-        parts.map(|part| part[0].processor)
+        let mut processors: Vec<u16> = self.entries.iter().map(|entry| entry.processor).collect();
+        processors.sort_unstable();
+        processors.dedup();
+        processors.into_iter()
     }
 
-    /// How many numbers the sequence of buffers lacks. Numbers that occur twice are those of files
-    /// that were put together: they say nothing.
+    /// How many numbers the sequence of the last file's buffers lacks. Numbers that occur twice are
+    /// those of files that were put together: they say nothing.
     fn missing(&mut self) -> u64 {
-        self.sequence.sort_unstable();
-        let numbers = self.sequence.windows(2);
+        let mut sequence = std::mem::take(&mut self.sequence);
+        sequence.sort_unstable();
+        let numbers = sequence.windows(2);
         let gaps = numbers.map(|pair| pair[1].abs_diff(pair[0]));
         let sum =
             gaps.map(|gap| gap.checked_sub(1)).try_fold(0_u64, |sum, gap| sum.checked_add(gap?));
@@ -155,7 +193,7 @@ fn first_time(header: &BufferHeader, bytes: &[u8]) -> Option<i64> {
 /// An event's place in the sequence: by time, else as in the file.
 type Key = Reverse<(i64, u64, usize)>;
 
-/// The buffers of one processor.
+/// The buffers of one processor in one file.
 #[derive(Default)]
 struct Chain {
     processor: u16,
@@ -172,6 +210,9 @@ struct Chain {
     is_after_gap: bool,
     header: Option<Header>,
     time: i64,
+    /// When the trace began, and when the buffer was written that is read: all events are between.
+    began: i64,
+    written: i64,
 }
 
 /// What all chains share.
@@ -218,13 +259,15 @@ fn beyond(length: u64, times: u64) -> u64 {
 impl Merge {
     pub(crate) fn new<R: Read + Seek>(
         input: &mut Input<R>,
-        index: Index,
+        mut index: Index,
+        began: i64,
         damage: Damage,
     ) -> io::Result<Self> {
+        index.entries.sort_by_key(|entry| (entry.chain(), entry.first_time));
         let mut chains = Vec::new();
         let mut begin = 0;
-        for part in index.entries.chunk_by(|a, b| a.processor == b.processor) {
-            chains.push(Chain::new(part[0].processor, begin..begin + part.len()));
+        for part in index.entries.chunk_by(|a, b| a.chain() == b.chain()) {
+            chains.push(Chain::new(part[0].processor, begin..begin + part.len(), began));
             begin += part.len();
         }
         let mut merge = Self {
@@ -233,8 +276,8 @@ impl Merge {
             shared: Shared {
                 entries: index.entries,
                 open: 0,
-                most_open: beyond(input.length, OPEN),
-                left: beyond(input.length, DECOMPRESSED),
+                most_open: beyond(input.whole_length(), OPEN),
+                left: beyond(input.whole_length(), DECOMPRESSED),
                 compressed: Vec::new(),
                 damage,
             },
@@ -283,8 +326,8 @@ impl Merge {
 }
 
 impl Chain {
-    fn new(processor: u16, entries: std::ops::Range<usize>) -> Self {
-        Self { processor, entries, time: i64::MIN, ..Self::default() }
+    fn new(processor: u16, entries: std::ops::Range<usize>, began: i64) -> Self {
+        Self { processor, entries, time: i64::MIN, began, ..Self::default() }
     }
 
     /// Goes to the next event, in this buffer or a later one. `None` after the last.
@@ -342,6 +385,8 @@ impl Chain {
         let time = header.time.unwrap_or(self.time);
         if time < self.time {
             damage.add(Cause::TimeBackwards);
+        } else if time < self.began || time > self.written {
+            damage.add(Cause::TimeOutside);
         }
         self.time = time;
     }
@@ -355,6 +400,8 @@ impl Chain {
     ) -> io::Result<()> {
         self.bytes.clear();
         (self.next, self.offset) = (0, entry.offset);
+        // The first buffer of a file has no time, and some writers give none.
+        self.written = if entry.time > entry.first_time { entry.time } else { i64::MAX };
         self.has_gap |= entry.is_after_loss;
         let begin = entry.offset + HEADER_LENGTH as u64;
         let used = entry.used as usize - HEADER_LENGTH;
@@ -365,12 +412,12 @@ impl Chain {
         } else if entry.is_compressed {
             shared.left -= used as u64;
             let size = entry.size as usize - HEADER_LENGTH;
-            input.read(begin, size, &mut shared.compressed)?;
+            input.read(entry.file, begin, size, &mut shared.compressed)?;
             if !compress::xpress(&shared.compressed, used, &mut self.bytes) {
                 shared.damage.add(Cause::Decompression);
             }
         } else {
-            input.read(begin, used, &mut self.bytes)?;
+            input.read(entry.file, begin, used, &mut self.bytes)?;
         }
         Ok(())
     }

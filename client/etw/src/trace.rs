@@ -91,21 +91,50 @@ pub struct Trace<R> {
 impl<R: Read + Seek> Trace<R> {
     /// Reads the trace's header and finds the buffers.
     pub fn open(reader: R) -> Result<Self, Error> {
-        let mut input = Input::new(reader)?;
-        let (header, clock) = first_event(&mut input)?;
-        let mut losses = Losses {
-            events: header.events_lost.into(),
-            buffers: header.buffers_lost.into(),
-            ..Losses::default()
-        };
-        let mut damage = Damage::default();
-        let index = Index::read(&mut input, header.is_compressed(), &mut damage, &mut losses)?;
-        let buffers = index.buffers;
-        let missing = u64::from(header.buffers_written).saturating_sub(buffers);
-        damage.add_many(Cause::MissingBuffers, missing);
+        Self::open_all(vec![reader])
+    }
+
+    /// Opens several files as one trace, in the order of time: of sessions that ran in the same boot of
+    /// a machine and by the same clock, such as one of the kernel and one of programs.
+    pub fn open_all(readers: Vec<R>) -> Result<Self, Error> {
+        let mut input = Input::new(readers)?;
+        let (mut losses, mut damage) = (Losses::default(), Damage::default());
+        let mut index = Index::default();
+        let mut first: Option<(TraceHeader, Clock)> = None;
+        let mut last_buffers = 0;
+        for file in 0..input.count() {
+            let (header, clock) = first_event(&mut input, file)?;
+            let mut own = Losses {
+                events: header.events_lost.into(),
+                buffers: header.buffers_lost.into(),
+                ..Losses::default()
+            };
+            let found = (&mut damage, &mut own);
+            index.read(&mut input, file, header.is_compressed(), found)?;
+            let buffers = index.buffers - std::mem::replace(&mut last_buffers, index.buffers);
+            let missing = u64::from(header.buffers_written).saturating_sub(buffers);
+            damage.add_many(Cause::MissingBuffers, missing);
+            if missing != 0 || own.lost_events() + own.lost_buffers() != 0 {
+                own.missing_buffers = std::mem::take(&mut own.unused_numbers);
+            }
+            losses = losses.sum(own);
+            first = Some(match first {
+                None => (header, clock),
+                Some((known, known_clock)) => {
+                    if !known.is_of_same_boot(&header) {
+                        return Err(Error::NotATrace("it is of another session"));
+                    }
+                    // Times count from the earliest.
+                    let is_earlier = clock.origin() < known_clock.origin();
+                    if is_earlier { (header, clock) } else { (known, known_clock) }
+                }
+            });
+        }
+        let (header, clock) = first.ok_or(Error::NotATrace("no file is named"))?;
         let beyond = index.processors().filter(|&number| u32::from(number) >= header.processors);
         damage.add_many(Cause::Processor, beyond.count() as u64);
-        let merge = Merge::new(&mut input, index, damage)?;
+        let buffers = index.buffers;
+        let merge = Merge::new(&mut input, index, clock.origin(), damage)?;
         Ok(Self {
             input,
             header,
@@ -192,11 +221,14 @@ impl<R> Trace<R> {
     }
 }
 
-/// The trace's header, which is the first event of the first buffer.
-fn first_event<R: Read + Seek>(input: &mut Input<R>) -> Result<(TraceHeader, Clock), Error> {
+/// The trace's header, which is the first event of a file's first buffer.
+fn first_event<R: Read + Seek>(
+    input: &mut Input<R>,
+    file: usize,
+) -> Result<(TraceHeader, Clock), Error> {
     let mut bytes = Vec::new();
     // No header is longer than an event can be.
-    input.read(0, HEADER_LENGTH + usize::from(u16::MAX), &mut bytes)?;
+    input.read(file, 0, HEADER_LENGTH + usize::from(u16::MAX), &mut bytes)?;
     let buffer = BufferHeader::parse(&bytes).ok_or(Error::NotATrace("it is too short"))?;
     let used = bytes.len().min(buffer.used as usize);
     let is_first = buffer.buffer_type == TYPE_HEADER && buffer.has_valid_size();

@@ -19,7 +19,7 @@ pub mod share;
 pub mod source_totals;
 pub mod totals;
 
-use crate::file::{Recording, SampleSource, Slices, open};
+use crate::file::{Recording, SampleSource, Slices, open_session};
 use crate::symbols::Symbols;
 use aggregator::{Aggregator, GroupBy, GroupKey, Groups, stacked};
 use filter::Filter;
@@ -103,12 +103,12 @@ impl Aggregate {
 }
 
 /// Sums up the samples of a recording or trace within the filter's span of time.
-pub(crate) fn aggregate_file(
-    path: &Path,
+pub(crate) fn aggregate_files(
+    session: &[&Path],
     filter: &Filter,
     group_by: &[GroupBy],
 ) -> Result<(Recording, Groups)> {
-    let mut source = open(path)?;
+    let mut source = open_session(session)?;
     let time = TimeRange::read(source.as_mut(), filter)?;
     let mut in_step = InStep::default();
     let (mut recording, groups) =

@@ -24,7 +24,7 @@ use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::file::combined::no_recording;
-use crate::file::{Recording, mode_of, open};
+use crate::file::{Recording, mode_of, open_session, sessions};
 use crate::symbols::{SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::io::{self, Write};
@@ -180,20 +180,20 @@ pub fn read<P: AsRef<Path>>(
     symbol_path: &SymbolPath,
 ) -> Result<Samples> {
     let mut all = Vec::new();
-    for path in paths {
-        all.push(read_one(path.as_ref(), format, tracks, filter, symbol_path)?);
+    for session in sessions(paths)? {
+        all.push(read_one(&session, format, tracks, filter, symbol_path)?);
     }
     Samples::combined(all).ok_or_else(no_recording)
 }
 
 fn read_one(
-    path: &Path,
+    session: &[&Path],
     format: Format,
     tracks: TrackBy,
     filter: &Filter,
     symbol_path: &SymbolPath,
 ) -> Result<Samples> {
-    let mut source = open(path)?;
+    let mut source = open_session(session)?;
     if format.has_times() {
         source.keep_marks();
     }

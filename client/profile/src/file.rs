@@ -69,12 +69,12 @@ pub(crate) mod test_recording;
 mod writer;
 
 pub use background::{Background, Block, Sink};
-pub use etl::{Files, LOST_EVENTS, convert};
+pub use etl::{Files, LOST_BUFFERS, LOST_EVENTS, convert, convert_session};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use methods::Method;
 pub(crate) use open::open_waits;
-pub use open::{open, processors, read};
+pub use open::{open, open_session, processors, read, sessions};
 pub use process_ids::ProcessIds;
 pub use reader::{Reader, is_recording};
 pub use source::{BranchVisitor, SampleSource, SampleVisitor};
@@ -448,6 +448,32 @@ pub struct Statistics {
     /// What is missing or damaged in the trace that it was converted from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+    /// What a trace has besides samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContents>,
+}
+
+/// What a trace of Windows' own tracing has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct TraceContents {
+    /// Its events, of whatever kind.
+    pub events: u64,
+    /// The processes that they name.
+    pub processes: u64,
+    /// Its context switches.
+    pub switches: u64,
+}
+
+impl TraceContents {
+    /// Those of two traces.
+    pub const fn sum(self, other: Self) -> Self {
+        Self {
+            events: self.events.saturating_add(other.events),
+            processes: self.processes.saturating_add(other.processes),
+            switches: self.switches.saturating_add(other.switches),
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -531,6 +557,8 @@ pub struct Recording {
     pub marked: Marked,
     /// What the recorder wrote at the end; `None` if it died, or if the file is truncated.
     pub ending: Option<Ending>,
+    /// What looks like a loss of a trace and is none, each as a sentence.
+    pub remarks: Vec<String>,
     /// Blocks that this version does not know and has skipped, counted by tag.
     pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
@@ -566,6 +594,11 @@ impl Recording {
             .collect()
     }
 
+    /// Whether it is a trace of Windows' own tracing, or was made of one.
+    pub fn is_of_trace(&self) -> bool {
+        self.statistics.as_ref().is_some_and(|statistics| statistics.trace.is_some())
+    }
+
     /// Samples of idle threads, which are not among the others.
     pub fn idle_samples(&self) -> u64 {
         self.statistics.as_ref().map_or(0, |statistics| statistics.idle_samples)
@@ -584,8 +617,9 @@ impl Recording {
 
     /// How many samples were lost, whatever the cause; `None` where that is not known.
     pub fn all_lost(&self) -> Option<u64> {
-        let lost = self.lost().into_values().fold(0, u64::saturating_add);
-        self.losses_are_known().then_some(lost)
+        let lost = self.lost();
+        let is_known = self.losses_are_known() && !lost.contains_key(LOST_BUFFERS);
+        is_known.then(|| lost.into_values().fold(0, u64::saturating_add))
     }
 
     /// The number of lost samples in words, as the end of a sentence.

@@ -52,6 +52,12 @@ layout! {
     }
 }
 
+/// The units of a FILETIME in a second.
+const FILETIME_SECOND: u64 = 10_000_000;
+
+/// How long after the end of a session another begins that belongs to it: 10 seconds.
+const LONGEST_PAUSE: u64 = 10 * FILETIME_SECOND;
+
 /// Where the header has its pointer size, on which what follows depends.
 const POINTER_SIZE: usize = 44;
 
@@ -70,6 +76,23 @@ impl TraceHeader {
             _ => self.perf_freq,
         };
         Clock::new(clock_type, frequency, time)
+    }
+
+    /// Whether another trace was made in the same boot of a machine, by the same clock: then the times
+    /// of both are one order. The boot's time is corrected as the clock on the wall is.
+    pub fn is_of_same_boot(&self, other: &Self) -> bool {
+        let fixed = |header: &Self| {
+            (header.clock_type, header.perf_freq, header.pointer_size, header.processors)
+        };
+        fixed(self) == fixed(other) && self.boot_time.abs_diff(other.boot_time) < FILETIME_SECOND
+    }
+
+    /// Whether another trace was made in the same boot, and at the same time or within seconds: by
+    /// sessions of programs, of the kernel, and for what runtimes name at the end.
+    pub fn is_of_same_session(&self, other: &Self) -> bool {
+        let end = |header: &Self| header.end_time.max(header.start_time);
+        let pause = self.start_time.max(other.start_time).saturating_sub(end(self).min(end(other)));
+        self.is_of_same_boot(other) && pause <= LONGEST_PAUSE
     }
 
     /// Whether the file's buffers are compressed.

@@ -148,6 +148,22 @@ fn a_lost_buffer_is_counted() {
     assert_ne!(trace.losses(), Losses::default());
 }
 
+/// Numbers that were never written, where the header says that nothing was lost.
+#[test]
+fn an_unused_number_is_no_loss() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cases/");
+    for name in ["etw/sequence-gap.etl", "reports/etl/j_unused_number.etl"] {
+        let path = format!("{folder}{name}");
+        let Ok(bytes) = std::fs::read(&path) else {
+            eprintln!("skipped: no {path}");
+            return;
+        };
+        let trace = Trace::open(Cursor::new(bytes)).expect("a trace");
+        assert_eq!(trace.losses(), Losses { unused_numbers: 1, ..Losses::default() }, "{name}");
+        assert!(trace.damage().is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn clocks_and_pointer_sizes_are_the_headers() {
     let Some(bytes) = trace("artificial_pmc.etl") else { return };
@@ -195,4 +211,34 @@ fn what_is_no_trace_is_refused() {
     for bytes in [&b""[..], b"HALPROF\x1A", &[0; 72], &[0xFF; 10_000]] {
         assert!(Trace::open(Cursor::new(bytes)).is_err());
     }
+}
+
+/// The files of a session, one of the kernel and one of programs, have the events of both, in the order
+/// of time.
+#[test]
+fn files_of_one_session_are_read_as_one_trace() {
+    let names = ["diaghub.kernel.1.etl", "diaghub.user_injected.1.etl"];
+    let Some(files) = names.map(trace).into_iter().collect::<Option<Vec<_>>>() else { return };
+    let events = |trace: Trace<Cursor<Vec<u8>>>| {
+        let (mut trace, mut events, mut last) = (trace, BTreeMap::new(), i64::MIN);
+        while let Some(event) = trace.next_event().expect("bytes") {
+            assert!(event.time >= last, "in the order of time");
+            last = event.time;
+            *events.entry(format!("{:?}", event.id)).or_insert(0_u64) += 1;
+        }
+        events
+    };
+    let readers = files.iter().cloned().map(Cursor::new).collect();
+    let together = events(Trace::open_all(readers).expect("a session"));
+    let mut alone = BTreeMap::new();
+    for file in files {
+        for (id, count) in events(Trace::open(Cursor::new(file)).expect("a trace")) {
+            *alone.entry(id).or_insert(0) += count;
+        }
+    }
+    assert_eq!(together, alone);
+    // Of another machine.
+    let others =
+        ["diaghub.kernel.1.etl", "gcevents.etl"].map(|name| Cursor::new(trace(name).expect("it")));
+    assert!(Trace::open_all(others.into()).is_err());
 }

@@ -5,7 +5,7 @@ use super::filter::Filter;
 use super::key::Key;
 use super::source_totals::SourceTotals;
 use super::totals::Totals;
-use super::{Aggregate, aggregate_file};
+use super::{Aggregate, aggregate_files};
 use crate::file::{Module, Recording};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
@@ -25,7 +25,7 @@ pub(crate) struct ByAddress {
 impl ByAddress {
     pub(crate) fn read(path: &Path, filter: &Filter, symbol_path: &SymbolPath) -> Result<Self> {
         let group_by = filter.group_by().with(&[Key::Address]);
-        let (recording, groups) = aggregate_file(path, filter, &[group_by])?;
+        let (recording, groups) = aggregate_files(&[path], filter, &[group_by])?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         let aggregate = Aggregate::new(recording, groups, filter, &[], &mut symbols)?;
         let mut sources = aggregate.sources(group_by);

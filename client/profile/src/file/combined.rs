@@ -87,6 +87,10 @@ fn add(totals: &mut Statistics, other: Statistics) {
     totals.events_lost = totals.events_lost.saturating_add(other.events_lost);
     totals.idle_samples = totals.idle_samples.saturating_add(other.idle_samples);
     totals.ended = totals.ended.take().or(other.ended);
+    totals.trace = match (totals.trace, other.trace) {
+        (Some(own), Some(other)) => Some(own.sum(other)),
+        _ => None,
+    };
     totals.slices.clear();
     for (lost, more) in
         [(&mut totals.lost, other.lost), (&mut totals.lost_events, other.lost_events)]

@@ -16,16 +16,17 @@ use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
     Build, Ending, Metadata, NO_PROCESS, Period, Process, ProcessIds, Recording, Sample, Source,
-    StackCounts, StackId, StackTable, Statistics, Writer,
+    StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::process::Process as ProcessEvent;
+use halprof_etw::payload::processor::CounterSample;
 use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::{Change, EventKind, counters};
-use halprof_etw::{Clock, Event, PointerSize, Trace};
+use halprof_etw::{Clock, Event, PointerSize};
 use halprof_measure::tracing::analysis::counts::{Counter, Query};
-use halprof_measure::tracing::analysis::etl;
+use halprof_measure::tracing::analysis::etl::{self, Etl};
 use halprof_measure::tracing::analysis::lives::between;
 use halprof_measure::tracing::analysis::waits::{Wait, Waits};
 use halprof_measure::{Error, Result};
@@ -35,7 +36,6 @@ use methods::Methods;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use shared_types::Mode;
 use std::collections::BTreeMap;
-use std::io::{Read, Seek};
 use std::path::Path;
 
 /// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
@@ -61,13 +61,16 @@ const STACK_PATIENCE_NS: u64 = 2_000_000_000;
 /// The cause of losses of a session that knows how many events it lost. It does not know their kinds:
 /// that they were samples is the worst case.
 pub const LOST_EVENTS: &str = "trace-events";
+/// The cause of losses of a session that lost whole buffers, each with nobody knows how many events.
+pub const LOST_BUFFERS: &str = "trace-buffers";
 
 /// Seconds from 1601, where FILETIME begins, to 1970.
 const UNIX_EPOCH: u64 = 11_644_473_600;
 
-/// Whether a path has the extension of a trace.
+/// Whether a path has the extension of a trace, or of one in an archive.
 pub(super) fn is_trace(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"))
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    [".etl", ".etl.zip"].iter().any(|extension| name.ends_with(extension))
 }
 
 /// How many samples are passed on at a time.
@@ -92,9 +95,12 @@ impl std::fmt::Debug for Files<'_> {
     }
 }
 
-/// Writes a trace as the recording `target`, of one `process` alone if it is given. `complete` adds what
-/// its recorder knows and the trace does not say; with `files` images get the paths of their files, and those with samples their builds. A
-/// key seals the files that it names, which may otherwise be those of another machine.
+/// The traces among files, those of one session together.
+pub(super) fn sessions<'a>(paths: &[&'a Path]) -> Result<Vec<Vec<&'a Path>>> {
+    etl::sessions(paths)
+}
+
+/// Writes a trace as the recording `target`, as [`convert_session`] does.
 pub fn convert(
     path: &Path,
     target: &Path,
@@ -103,7 +109,22 @@ pub fn convert(
     files: Option<Files<'_>>,
     key: Option<Vec<u8>>,
 ) -> Result<()> {
-    let mut trace = TraceSamples::events(path, None, Some(&Query::default()), process)?;
+    convert_session(&[path], target, process, complete, files, key)
+}
+
+/// Writes the files of a session as the recording `target`, of one `process` alone if it is given.
+/// `complete` adds what its recorder knows and the trace does not say; with `files` images get the paths
+/// of their files, and those with samples their builds. A key seals the files that it names, which may
+/// otherwise be those of another machine.
+pub fn convert_session(
+    paths: &[&Path],
+    target: &Path,
+    process: Option<u32>,
+    complete: impl FnOnce(&mut Metadata),
+    files: Option<Files<'_>>,
+    key: Option<Vec<u8>>,
+) -> Result<()> {
+    let mut trace = TraceSamples::events(paths, None, Some(&Query::default()), process)?;
     complete(&mut trace.recording.metadata);
     if let Some(files) = files {
         let addresses =
@@ -124,24 +145,26 @@ pub(super) struct TraceSamples {
 }
 
 impl TraceSamples {
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        Ok(Self::events(path, None, None, None)?.with_process_ids())
+    /// Reads the samples of the files of a session.
+    pub(super) fn read(paths: &[&Path]) -> Result<Self> {
+        Ok(Self::events(paths, None, None, None)?.with_process_ids())
     }
 
     /// Reads the waits of a trace.
     pub(super) fn read_waits(path: &Path) -> Result<Self> {
-        Ok(Self::events(path, Some(Waits::default()), None, None)?.with_process_ids())
+        Ok(Self::events(&[path], Some(Waits::default()), None, None)?.with_process_ids())
     }
 
     /// The samples of a trace, or its `waits`, as a recording has them; and the counts of its threads
     /// if a `query` says which. Of one `process` alone if it is given.
     fn events(
-        path: &Path,
+        paths: &[&Path],
         waits: Option<Waits>,
         query: Option<&Query>,
         process: Option<u32>,
     ) -> Result<Self> {
-        let mut trace = etl::open(path)?;
+        let mut trace = etl::open_all(paths)?;
+        let path = paths.first().copied().unwrap_or(Path::new(""));
         let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
         builder.only_process = process;
         let mut counter = query.map(|query| Counter::new(query, &trace));
@@ -218,6 +241,32 @@ struct SourceState {
     now: Option<u32>,
 }
 
+/// An event of the timer. Where a session samples the timer as a counter too, an interrupt has two, of
+/// both forms.
+#[derive(Clone, Copy)]
+struct Tick {
+    form: TickForm,
+    time: i64,
+    thread: u32,
+    ip: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TickForm {
+    Sample,
+    CounterSample,
+}
+
+impl Tick {
+    const fn new(event: &Event<'_>, form: TickForm, thread: u32, ip: u64) -> Self {
+        Self { form, time: event.time, thread, ip }
+    }
+}
+
+/// How far apart both events of an interrupt may be: less than from one interrupt to the next, which
+/// are at least 122 µs apart.
+const SAME_TICK_NS: u64 = 50_000;
+
 /// The halves of a sample's stack, by their numbers in the joiner's table, and the sample's mode.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Halves {
@@ -230,6 +279,8 @@ struct Halves {
 struct Builder {
     pointer: PointerSize,
     clock: Clock,
+    /// The last event of the timer on each processor.
+    ticks: FxHashMap<u16, Tick>,
     /// If they are what is wanted, instead of samples.
     waits: Option<Waits>,
     /// The only process that is kept.
@@ -250,6 +301,7 @@ struct Builder {
     joiner: Joiner<Option<Sample>>,
     stack_counts: StackCounts,
     idle_samples: u64,
+    switches: u64,
     processes: Vec<Process>,
     /// The process that has an identifier now, as an index of `processes`.
     live_processes: FxHashMap<u32, usize>,
@@ -264,6 +316,7 @@ impl Builder {
         Self {
             pointer,
             clock,
+            ticks: FxHashMap::default(),
             waits,
             only_process: None,
             threads: Threads::default(),
@@ -275,6 +328,7 @@ impl Builder {
             joiner: Joiner::new(clock.ticks(STACK_PATIENCE_NS)),
             stack_counts: StackCounts::default(),
             idle_samples: 0,
+            switches: 0,
             processes: Vec::new(),
             live_processes: FxHashMap::default(),
             images: Images::new(pointer),
@@ -291,16 +345,24 @@ impl Builder {
         if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.threads, &event)) {
             self.wait(event.time, event.processor, wait);
         }
+        self.switches += u64::from(matches!(event.kind, EventKind::Switch(_)));
         self.threads.event(&event);
         self.joiner.stacks_of(&event);
         match event.kind {
             EventKind::Sample(_) | EventKind::CounterSample(_) | EventKind::Interval(_)
                 if self.waits.is_some() => {}
             EventKind::Sample(sample) => {
-                self.sample(event.time, event.processor, TIMER, sample.thread, sample.ip);
+                let tick = Tick::new(&event, TickForm::Sample, sample.thread, sample.ip);
+                if !self.has_tick(event.processor, tick) {
+                    self.sample(event.time, event.processor, TIMER, sample.thread, sample.ip);
+                }
             }
             EventKind::CounterSample(sample) => {
-                self.sample(event.time, event.processor, sample.source, sample.thread, sample.ip);
+                let CounterSample { thread, source, ip, .. } = sample;
+                let tick = Tick::new(&event, TickForm::CounterSample, thread, ip);
+                if source != TIMER || !self.has_tick(event.processor, tick) {
+                    self.sample(event.time, event.processor, source, thread, ip);
+                }
             }
             EventKind::Interval(interval) => self.interval(*interval),
             EventKind::Process(process) => {
@@ -321,6 +383,21 @@ impl Builder {
         while let Some(joined) = self.joiner.next_joined() {
             self.joined(joined);
         }
+    }
+
+    /// Whether this interrupt of the timer is known by its event of the other form.
+    fn has_tick(&mut self, processor: u16, tick: Tick) -> bool {
+        let last = self.ticks.remove(&processor);
+        let longest = self.clock.ticks(SAME_TICK_NS);
+        let is_known = last.is_some_and(|last| {
+            last.form != tick.form
+                && (last.thread, last.ip) == (tick.thread, tick.ip)
+                && last.time.abs_diff(tick.time) <= longest
+        });
+        if !is_known {
+            self.ticks.insert(processor, tick);
+        }
+        is_known
     }
 
     /// A sample whose stack is as complete as it gets.
@@ -422,7 +499,7 @@ impl Builder {
         self.processes.push(Process { id, name, started, ..Process::default() });
     }
 
-    fn finish<R: Read + Seek>(mut self, trace: &Trace<R>) -> TraceSamples {
+    fn finish(mut self, trace: &Etl) -> TraceSamples {
         while let Some(joined) = self.joiner.pop() {
             self.joined(joined);
         }
@@ -454,6 +531,7 @@ impl Builder {
             samples,
             stacks: table,
             damaged_parts: statistics.damage.clone(),
+            remarks: etl::remarks(trace),
             statistics: Some(statistics),
             ending: Some(Ending { samples, ..Ending::default() }),
             ..Recording::default()
@@ -489,16 +567,22 @@ impl Builder {
         self.processes.retain(|one| one.id == process);
     }
 
-    fn statistics<R: Read + Seek>(&self, trace: &Trace<R>) -> Statistics {
+    fn statistics(&self, trace: &Etl) -> Statistics {
         let has_stacks = self.stack_counts.none != self.stack_counts.samples;
         let (first, last) = self.span_ns.unwrap_or_default();
+        let contents = TraceContents {
+            events: trace.events(),
+            processes: self.processes.len() as u64,
+            switches: self.switches,
+        };
         Statistics {
+            trace: Some(contents),
             elapsed_ns: u64::try_from(last.saturating_sub(first)).unwrap_or(0),
             generated: self.samples.len() as u64,
-            lost: BTreeMap::from([(LOST_EVENTS.to_owned(), trace.losses().events)]),
+            lost: lost(trace),
             idle_samples: self.idle_samples,
             stacks: has_stacks.then_some(self.stack_counts),
-            damage: damage(trace),
+            damage: etl::damage(trace),
             ..Statistics::default()
         }
     }
@@ -567,7 +651,7 @@ fn source(number: u16, state: &SourceState) -> Source {
     Source { name, period, ..Source::default() }
 }
 
-fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata {
+fn metadata(trace: &Etl, sources: Vec<Source>) -> Metadata {
     let header = trace.header();
     Metadata {
         machine: etl::system(header),
@@ -582,17 +666,14 @@ fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata 
     }
 }
 
-/// What a trace lacks, each as the end of a sentence.
-fn damage<R: Read + Seek>(trace: &Trace<R>) -> Vec<String> {
+/// What the session lost, by cause.
+fn lost(trace: &Etl) -> BTreeMap<String, u64> {
     let losses = trace.losses();
-    let lost = [
-        (losses.buffers, "the session lost buffers"),
-        (losses.missing_buffers, "buffers are missing"),
-    ];
-    let lost = lost.into_iter().filter(|&(count, _)| count != 0);
-    let lost = lost.map(|(count, what)| format!("{what}: {count}"));
-    let damage = trace.damage().counts();
-    lost.chain(damage.map(|(cause, count)| format!("{cause}: {count}"))).collect()
+    let mut lost = BTreeMap::from([(LOST_EVENTS.to_owned(), losses.lost_events())]);
+    if losses.lost_buffers() != 0 {
+        lost.insert(LOST_BUFFERS.to_owned(), losses.lost_buffers());
+    }
+    lost
 }
 
 /// A time stamp. A damaged trace may have times before its clock began.

@@ -10,9 +10,37 @@ use std::path::Path;
 /// Opens a recording, or a trace of Windows' own tracing.
 pub fn open(path: &Path) -> Result<Box<dyn SampleSource>> {
     if is_trace(path) {
-        return Ok(Box::new(TraceSamples::read(path)?));
+        return Ok(Box::new(TraceSamples::read(&[path])?));
     }
     Ok(Box::new(RecordingFile::open(path)?))
+}
+
+/// Opens the files of one of [`sessions`] as one source.
+pub fn open_session(paths: &[&Path]) -> Result<Box<dyn SampleSource>> {
+    match paths {
+        [path] => open(path),
+        _ => Ok(Box::new(TraceSamples::read(paths)?)),
+    }
+}
+
+/// Files in the order in which they are named, those of one session of Windows' own tracing together:
+/// one may be of the kernel and another of programs.
+pub fn sessions<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Vec<&Path>>> {
+    let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    let traces: Vec<&Path> = paths.iter().copied().filter(|path| is_trace(path)).collect();
+    if traces.len() < 2 {
+        return Ok(paths.into_iter().map(|path| vec![path]).collect());
+    }
+    let mut of_traces = etl::sessions(&traces)?;
+    let mut sessions = Vec::new();
+    for path in paths {
+        match of_traces.iter().position(|session| session.first() == Some(&path)) {
+            Some(number) => sessions.push(of_traces.remove(number)),
+            None if !is_trace(path) => sessions.push(vec![path]),
+            None => {}
+        }
+    }
+    Ok(sessions)
 }
 
 /// Opens the waits of a trace: each sample is where a thread went on after one, and its period the time

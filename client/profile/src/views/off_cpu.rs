@@ -97,6 +97,10 @@ pub struct OffCpu {
     pub rows: Vec<WaitRow>,
     /// Why this is not all that happened, each as a sentence.
     pub warnings: Vec<String>,
+    /// What could not be read, each as the end of a sentence.
+    pub damage: Vec<String>,
+    /// What looks like a loss and is none, each as a sentence.
+    pub remarks: Vec<String>,
 }
 
 /// The waits of one thread, or of the threads of one process, for one reason.
@@ -258,6 +262,8 @@ impl Reader {
             lost_switches: self.waits.lost_switches,
             rows,
             warnings: warnings(trace, self.waits.lost_switches),
+            damage: etl::damage(trace),
+            remarks: etl::remarks(trace),
         }
     }
 }
@@ -275,16 +281,13 @@ fn warnings(trace: &Etl, lost_switches: u64) -> Vec<String> {
     let losses = trace.losses();
     let lost = [
         (lost_switches, "context switches were lost"),
-        (losses.events, "events were lost"),
-        (losses.buffers.max(losses.missing_buffers), "buffers were lost"),
+        (losses.lost_events(), "events were lost"),
+        (losses.lost_buffers(), "buffers were lost"),
     ];
     let lost = lost.into_iter().filter(|&(n, _)| n != 0).map(|(n, what)| {
         format!("{} {what}: some waits are missing, and some are too long", thousands(n))
     });
-    let damage = trace.damage().counts();
-    let damage =
-        damage.map(|(cause, count)| format!("the trace is damaged: {cause}: {}", thousands(count)));
-    lost.chain(damage).collect()
+    lost.collect()
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, KeyOf, KeyRow, Value, fields, has_totals};
 use crate::aggregate::locations::Resolved;
 use crate::aggregate::share::Share;
-use crate::aggregate::{Aggregate, aggregate, aggregate_file};
+use crate::aggregate::{Aggregate, aggregate, aggregate_files};
 #[cfg(doc)]
 use crate::file::Live;
 use crate::file::{Recording, open_waits};
@@ -261,7 +261,16 @@ type Numbers = [u32; Key::ALL.len()];
 impl Report {
     /// Reads and sums up a recording.
     pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
-        let (recording, groups) = aggregate_file(path, &query.filter, &query.group_by())?;
+        Self::read_session(&[path], query, symbol_path)
+    }
+
+    /// Reads and sums up the files of one of [`sessions`](crate::file::sessions).
+    pub fn read_session(
+        session: &[&Path],
+        query: &Query,
+        symbol_path: &SymbolPath,
+    ) -> Result<Self> {
+        let (recording, groups) = aggregate_files(session, &query.filter, &query.group_by())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         Self::new(recording, groups, query, &mut symbols)
     }

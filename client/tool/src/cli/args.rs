@@ -215,6 +215,7 @@ pub(crate) enum Commands {
     #[command(after_help = help::EXPORT)]
     Export(Export),
     /// Make a recording of a trace of Windows' own tracing: smaller, and faster to read again
+    #[command(after_help = help::CONVERT)]
     Convert(Convert),
     /// Execute a range of a program's code step by step and count exactly what it does
     #[command(after_help = help::SIMULATE)]
@@ -647,8 +648,10 @@ pub(crate) struct Annotate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// A trace that WPR, xperf, logman or `halprof record -o FILE.etl` wrote
-    pub(crate) file: PathBuf,
+    /// A trace that WPR, xperf, logman or `halprof record -o FILE.etl` wrote; several of one session
+    /// become one recording
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// The recording; a file of this name becomes FILE.old
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,

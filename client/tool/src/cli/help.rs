@@ -138,6 +138,16 @@ A program marks through halprof's library, in Rust, C or Python: mark(channel, v
 time without a system call. What it starts may mark too. Without a recorder a mark is a test and a
 branch. No driver is needed; `halprof record` records marks beside samples.";
 
+pub(crate) const CONVERT: &str = "\
+Kept: samples with their call stacks, processes, modules, methods of .NET and JavaScript, and the sums
+of the counts of each thread. Left out: context switches, which `report --off-cpu` needs and `stat
+--from` for parts of the time or of the processors; samples of idle threads, but for their number; and
+all other events.
+
+Examples:
+  halprof convert trace.etl -o trace.rec
+  halprof report trace.rec";
+
 pub(crate) const EXPORT: &str = "\
 Examples:
   halprof export halprof.rec --format html
@@ -188,7 +198,7 @@ mod tests {
     fn every_example_is_a_command_line() {
         let all = [
             HALPROF, INFO, LIST, CHECK, STAT, RECORD, REPORT, SCRIPT, ANNOTATE, SIMULATE, EXPORT,
-            TOP, TIMELINE, EXPLAIN,
+            CONVERT, TOP, TIMELINE, EXPLAIN,
         ];
         let lines = all.iter().flat_map(|text| text.lines());
         let commands: Vec<&str> =

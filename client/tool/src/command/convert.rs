@@ -4,9 +4,10 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
+use crate::output::table::Width;
 use crate::results::output_file::size;
 use crate::select::filters;
-use halprof_profile::file::{self, StackCounts};
+use halprof_profile::file::{self, StackCounts, TraceContents};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,6 +28,11 @@ pub(crate) struct ConvertResult {
     stacks: Option<StackCounts>,
     processes: usize,
     modules: usize,
+    /// The events of the trace, and the context switches among them: neither are kept.
+    events: u64,
+    switches: u64,
+    /// Whether the counts of threads are kept: the sums of the whole trace.
+    has_counts: bool,
     /// Null if the trace is damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     /// Why this is not the whole trace.
@@ -34,17 +40,27 @@ pub(crate) struct ConvertResult {
 }
 
 pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
-    let (trace, target) = (&options.file, &options.output);
+    let target = &options.output;
     if target.as_os_str() == "-" {
         return Err(Error::usage("a recording is a file", "Name it: `-o FILE.rec`."));
     }
-    file::convert(trace, target, None, |_| {}, None, None)?;
+    let sessions = file::sessions(&options.files)?;
+    let [session] = sessions.as_slice() else {
+        return Err(Error::usage(
+            "the traces are not of one session",
+            "Convert each by itself: `report` takes several recordings.",
+        ));
+    };
+    file::convert_session(session, target, None, |_| {}, None, None)?;
     let recording = file::read(target, |_| {})?;
-    let status = filters::introduce(&recording, &[], &[], output);
+    let without_samples = filters::without_samples(&recording, &options.files);
+    let status = filters::introduce(&recording, without_samples.as_slice(), &[], output);
+    let contents = recording.statistics.as_ref().and_then(|statistics| statistics.trace);
+    let TraceContents { events, switches, .. } = contents.unwrap_or_default();
     let result = ConvertResult {
         file: target.display().to_string(),
         bytes: size(target),
-        trace_bytes: size(trace),
+        trace_bytes: options.files.iter().map(|trace| size(trace)).sum(),
         samples: recording.samples,
         idle: recording.idle_samples(),
         stacks: recording.stack_counts(),
@@ -52,19 +68,39 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
         modules: recording.modules.len(),
         lost: recording.losses_are_known().then(|| recording.lost()),
         damaged: recording.damaged(),
+        events,
+        switches,
+        has_counts: recording.counts.is_some(),
     };
-    output.result("convert", &result, text)?;
+    output.result("convert", &result, |result| text(result, output.width()))?;
     Ok(status)
 }
 
-fn text(result: &ConvertResult) -> String {
-    format!(
-        "{}: {} samples of {} processes, {} idle ones left out; {} bytes of {}\n",
+fn text(result: &ConvertResult, width: Width) -> String {
+    let written = format!(
+        "{}: {} samples of {} processes; {} bytes of {}",
         result.file,
         thousands(result.samples),
         thousands(result.processes as u64),
-        thousands(result.idle),
         thousands(result.bytes),
         thousands(result.trace_bytes)
-    )
+    );
+    let switches = match (result.switches, result.has_counts) {
+        (0, _) => String::new(),
+        (n, true) => format!(
+            ", {} context switches but for the counts of threads (`report --off-cpu` and parts of \
+             counts need the trace)",
+            thousands(n)
+        ),
+        (n, false) => {
+            format!(", {} context switches (`report --off-cpu` needs the trace)", thousands(n))
+        }
+    };
+    let left_out = format!(
+        "Left out: {} samples of idle threads{switches}, and all events that are not of samples, \
+         stacks, processes, modules or methods; the trace has {}.",
+        thousands(result.idle),
+        thousands(result.events)
+    );
+    format!("{written}\n{}\n", width.prose(0, &left_out))
 }

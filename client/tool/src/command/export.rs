@@ -11,7 +11,7 @@ use crate::select::filters;
 use halprof_measure::Error as Cause;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
 use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed};
-use halprof_profile::file::{Recording, replace};
+use halprof_profile::file::{Recording, replace, sessions};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -53,7 +53,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     };
     let view = Export::new(&samples, title, format);
     let given_twice = filters::given_twice(&options.files);
-    let warnings: Vec<String> = given_twice.into_iter().chain(view.warnings()).collect();
+    let without_samples = filters::without_samples(&samples.recording, &options.files);
+    let warnings = given_twice.into_iter().chain(without_samples).chain(view.warnings());
+    let warnings: Vec<String> = warnings.collect();
     let status = filters::introduce(&samples.recording, &warnings, &[], output);
     let file = destination.as_deref();
     write(file, |mut out| export::write(&view, format, &mut out))?;
@@ -72,7 +74,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
 fn read(options: &args::Export, format: Format, output: &Output) -> Result<Samples> {
-    if options.files.len() > 1 && format.has_times() {
+    if format.has_times() && sessions(&options.files)?.len() > 1 {
         return Err(Error::usage(
             format!("`{}` shows times, and each machine has a clock of its own", format.name()),
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",

@@ -116,10 +116,12 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     warnings.extend(filters::given_twice(&options.files));
     let status = filters::introduce(&report.recording, &warnings, &report.symbols, output);
     let only_marks = only_marks(options, &report);
-    if let Some(hint) = only_marks.as_ref().filter(|_| output.is_csv()) {
+    let without_samples =
+        only_marks.clone().or_else(|| filters::without_samples(&report.recording, &options.files));
+    if let Some(hint) = without_samples.as_ref().filter(|_| output.is_csv()) {
         output.note(hint);
     }
-    warnings.extend(only_marks.clone());
+    warnings.extend(without_samples.clone());
     let result = result(options, &report, requested, warnings);
     if options.stack && output.is_csv() {
         let absent = absent_beside_source(&CallTree::KEYS);
@@ -131,8 +133,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let absent = query.tables.first().map_or_else(Vec::new, |by| absent_beside_source(by));
     output.rows_without(&absent, "report", (&result, &rows), |_| {
         let width = if options.verbose { Width::UNLIMITED } else { output.width() };
-        match (only_marks, options.by.as_slice()) {
-            (Some(hint), _) => output.width().fitted(&hint) + "\n",
+        match (without_samples, options.by.as_slice()) {
+            (Some(hint), _) if only_marks.is_some() => output.width().fitted(&hint) + "\n",
+            (Some(hint), _) => text::without_samples(&report, &hint, width),
             (None, []) if !options.stack => text::overview(&report, options, width),
             (None, _) => {
                 let rows = options.most_rows();

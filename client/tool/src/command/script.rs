@@ -78,7 +78,8 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
         writer.print()?;
     }
     warn_of_slices(&recording, output);
-    Ok(filters::introduce(&recording, &[], &[], output))
+    let without_samples = filters::without_samples(&recording, std::slice::from_ref(&options.file));
+    Ok(filters::introduce(&recording, without_samples.as_slice(), &[], output))
 }
 
 /// Prints samples, many at once.

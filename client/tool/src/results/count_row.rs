@@ -53,6 +53,9 @@ pub(crate) struct CountRow {
     pub(crate) note: Option<String>,
     /// The vendor's errata that concern it.
     pub(crate) errata: Vec<Erratum>,
+    /// Whether it is without parts that a trace lacks.
+    #[serde(skip)]
+    pub(crate) is_at_least: bool,
     /// The index of its event in the event set.
     #[serde(skip)]
     pub(crate) event: usize,
@@ -183,6 +186,7 @@ impl CountRow {
 
     pub(crate) fn count(&self) -> String {
         match self.value {
+            Some(value) if self.is_at_least => format!("≥ {}", thousands(value)),
             Some(value) => thousands(value),
             None if self.running_ns != 0 => "unknown".to_owned(),
             None => "not counted".to_owned(),

@@ -10,7 +10,9 @@ use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::aggregate::share::Share;
-use halprof_profile::file::{self, LOST_EVENTS, Recording, cannot_count};
+use halprof_profile::file::{
+    self, LOST_BUFFERS, LOST_EVENTS, Recording, TraceContents, cannot_count,
+};
 use halprof_profile::symbols::Opened;
 use halprof_profile::views::branches::Grouping;
 use halprof_profile::views::report::Report;
@@ -164,7 +166,11 @@ pub(crate) fn introduce(
             skipped.join(", ")
         ));
     }
-    output.warn_all(warnings);
+    let of_trace = lost_by_session(recording);
+    output.warn_all(&of_trace);
+    let others = warnings.iter().filter(|warning| !of_trace.contains(warning));
+    others.for_each(|warning| output.warn(warning));
+    recording.remarks.iter().for_each(|remark| output.note(remark));
     note_symbols(symbols, output);
     if damaged.is_some() { INCOMPLETE } else { 0 }
 }
@@ -199,6 +205,10 @@ pub(crate) fn warnings(report: &Report) -> Vec<String> {
 /// The sources with too few samples.
 fn too_few(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
+    if report.recording.samples == 0 && report.recording.is_of_trace() {
+        // No source of a session has any; there is one sentence for that.
+        return warnings;
+    }
     let silent = report.sources.iter().filter(|one| one.totals.samples == 0);
     let silent: Vec<&str> = silent.map(|source| &*source.name).collect();
     if !silent.is_empty() {
@@ -251,6 +261,7 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
     if let Some(statistics) = statistics.filter(|statistics| statistics.events_lost != 0) {
         warnings.push(events_lost(statistics.events_lost));
     }
+    warnings.extend(lost_by_session(&report.recording));
     warnings.extend(samples_lost(&report.recording));
     if let Some(statistics) = statistics.filter(|statistics| statistics.throttled != 0) {
         warnings.push(format!(
@@ -263,26 +274,60 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
     warnings
 }
 
+/// What the session of a trace lost.
+fn lost_by_session(recording: &Recording) -> Vec<String> {
+    let lost = recording.lost();
+    let meaning = [
+        (
+            LOST_EVENTS,
+            "events of unknown kinds: as many samples may be missing, and event counts may be low",
+        ),
+        (
+            LOST_BUFFERS,
+            "buffers with whatever was in them: samples may be missing, and event counts may be low",
+        ),
+    ];
+    let lost = meaning.iter().filter_map(|&(cause, meaning)| {
+        let number = lost.get(cause).copied().filter(|&number| number != 0)?;
+        Some(format!("the trace lost {} {meaning}", thousands(number)))
+    });
+    lost.collect()
+}
+
+/// What a trace without any sample has, and how to record some.
+pub(crate) fn without_samples(recording: &Recording, files: &[PathBuf]) -> Option<String> {
+    let TraceContents { events, processes, switches } = recording.statistics.as_ref()?.trace?;
+    if recording.samples.saturating_add(recording.idle_samples()) != 0 {
+        return None;
+    }
+    let waits = match switches {
+        0 => String::new(),
+        _ => format!("; `halprof report --off-cpu {}` shows how long threads waited", names(files)),
+    };
+    Some(format!(
+        "the trace has no samples of the timer or of counters. It has {} events, which name {} \
+         processes, and {} context switches. `wpr -start CPU` or `xperf -on \
+         PROC_THREAD+LOADER+PROFILE -stackwalk Profile` records samples{waits}.",
+        thousands(events),
+        thousands(processes),
+        thousands(switches)
+    ))
+}
+
 /// What losses mean, if there are many.
 fn samples_lost(recording: &Recording) -> Option<String> {
-    let causes = recording.lost();
+    let mut causes = recording.lost();
+    causes.retain(|cause, _| ![LOST_EVENTS, LOST_BUFFERS].contains(&cause.as_str()));
     let lost = causes.values().copied().fold(0, u64::saturating_add);
     let all = recording.samples.saturating_add(lost);
     if u128::from(lost) * 100 <= u128::from(all) * LOST_PERCENT {
         return None;
     }
     let (lost, all) = (thousands(lost), thousands(all));
-    Some(if causes.contains_key(LOST_EVENTS) {
-        format!(
-            "the trace lost {lost} events of unknown kinds: as many samples may be missing, and event \
-             counts may be low"
-        )
-    } else {
-        format!(
-            "{lost} of {all} samples were lost: shares are of the samples that were kept, and event \
-             counts are low by the same proportion"
-        )
-    })
+    Some(format!(
+        "{lost} of {all} samples were lost: shares are of the samples that were kept, and event counts \
+         are low by the same proportion"
+    ))
 }
 
 /// The message that sources were sampled for only part of the time.

@@ -1,5 +1,6 @@
 //! Are the counts of threads those that are in the trace, and is all time accounted for?
 
+use fastrand::Rng;
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::thread::Thread;
@@ -250,7 +251,7 @@ fn wrong_totals(path: &Path, places: impl Iterator<Item = usize>) -> Vec<usize> 
         bytes[*place] ^= 0x40;
         fs::write(&flipped, &bytes).expect("written");
         let Ok(counts) = TraceCounts::read(&flipped, &Query::default()) else { return false };
-        let is_warned = !counts.damage.is_empty()
+        let is_warned = !(counts.damage.is_empty() && counts.doubts.is_empty())
             || counts.lost_events + counts.lost_buffers + counts.unknown.lost_switches != 0;
         let is_large = |(total, right): (&u128, &u128)| *total >= 10 * right;
         !is_warned && totals(&counts).iter().zip(&right).any(is_large)
@@ -258,11 +259,18 @@ fn wrong_totals(path: &Path, places: impl Iterator<Item = usize>) -> Vec<usize> 
     places.filter(is_wrong).collect()
 }
 
+/// The places of the last values of both processors, whose flips no later value contradicts.
+const LAST_VALUES: [usize; 2] = [76_474, 78_426];
+
+/// With `HALPROF_ALL_FLIPS` each place is tried, in eight minutes.
 #[test]
-#[ignore = "takes minutes"]
-fn no_flip_makes_a_total_far_too_large() {
+fn no_flip_makes_a_total_far_too_large_without_a_warning() {
     let Some((file, _)) = expected() else { return };
     let length = fs::metadata(&file).expect("a trace").len() as usize;
-    let wrong = wrong_totals(&file, 72..length);
-    assert!(wrong.is_empty(), "{} {wrong:?}", wrong.len());
+    let mut rng = Rng::with_seed(1);
+    let places: Vec<usize> = match std::env::var_os("HALPROF_ALL_FLIPS") {
+        Some(_) => (72..length).collect(),
+        None => (0..300).map(|_| rng.usize(72..length)).chain(LAST_VALUES).collect(),
+    };
+    assert_eq!(wrong_totals(&file, places.into_iter()), [0; 0]);
 }

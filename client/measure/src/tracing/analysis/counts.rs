@@ -66,6 +66,11 @@ pub struct TraceCounts {
     pub lost_buffers: u64,
     /// What could not be read, each as the end of a sentence.
     pub damage: Vec<String>,
+    /// What looks like a loss and is none, each as a sentence.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
+    /// Which counts may be wrong, each as a sentence.
+    pub doubts: Vec<String>,
 }
 
 /// A thread, and whether its counts are all.
@@ -182,13 +187,19 @@ impl TraceCounts {
 }
 
 /// What the switches of one processor span.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Span {
     first: i64,
     last: i64,
     /// The time of its slices.
     known_ns: u64,
+    /// The counts of its first and its last slice, and their time.
+    edges: [Option<(Vec<u64>, u64)>; 2],
 }
+
+/// How many times what all other slices counted the first or the last slice of a processor may have
+/// counted: nothing but such a ratio shows that the value at its outer end is wrong.
+const MOST_AT_EDGE: u128 = 9;
 
 /// Counts while somebody reads a trace.
 pub struct Counter<'a> {
@@ -252,7 +263,8 @@ impl<'a> Counter<'a> {
         let values = event.counters.iter();
         let is_end =
             self.slices.switch(&mut self.lives.threads, event.processor, event.time, pair, values);
-        let new = Span { first: event.time, last: event.time, known_ns: 0 };
+        let new =
+            Span { first: event.time, last: event.time, known_ns: 0, edges: [const { None }; 2] };
         let span = self.spans.entry(event.processor).or_insert(new);
         span.last = event.time;
         let interval = self.interval(event.time);
@@ -278,6 +290,11 @@ impl<'a> Counter<'a> {
             let time_ns = between(self.clock, slice.begin, slice.end);
             if let Some(span) = self.spans.get_mut(&slice.processor) {
                 span.known_ns = span.known_ns.saturating_add(time_ns);
+                let edge = slice.counts.clone().map(|counts| (counts, time_ns));
+                if span.edges[0].is_none() {
+                    span.edges[0].clone_from(&edge);
+                }
+                span.edges[1] = edge;
             }
             self.slices_without_counts += u64::from(slice.counts.is_none());
             let InstanceNumber(thread) = slice.instance;
@@ -310,7 +327,7 @@ impl<'a> Counter<'a> {
         }
         let header = trace.header();
         let losses = trace.losses();
-        let damage = self.damage(trace);
+        let (damage, doubts) = (self.damage(trace), self.doubts());
         let (processes, threads) = self.lives.named(self.clock);
         let threads = self.counted(threads);
         let mut counts = TraceCounts {
@@ -323,8 +340,10 @@ impl<'a> Counter<'a> {
             sources: self.names.unwrap_or_default(),
             processes,
             threads,
-            lost_events: losses.events.max(losses.buffers_after_lost_events),
-            lost_buffers: losses.buffers.max(losses.missing_buffers),
+            lost_events: losses.lost_events(),
+            lost_buffers: losses.lost_buffers(),
+            remarks: etl::remarks(trace),
+            doubts,
             damage,
             ..TraceCounts::default()
         };
@@ -344,13 +363,40 @@ impl<'a> Counter<'a> {
 
     /// What could not be read, and the values that cannot be.
     fn damage(&self, trace: &Etl) -> Vec<String> {
-        let damage = trace.damage().counts();
-        let damage = damage.map(|(cause, count)| format!("{cause}: {count}"));
+        let damage = etl::damage(trace).into_iter();
         let slices = Some(self.slices.impossible()).filter(|&slices| slices != 0);
         let impossible = slices.map(|slices| {
             format!("values that no counter can have; slices without counts for them: {slices}")
         });
         damage.chain(impossible).collect()
+    }
+
+    /// The counts that rest on one slice whose outer value nothing confirms.
+    fn doubts(&self) -> Vec<String> {
+        let mut all = Sums::default();
+        self.cells.values().for_each(|sums| all.add(sums));
+        let edges = self.spans.values().flat_map(|span| span.edges.iter().flatten());
+        let mut doubts = BTreeMap::new();
+        for (counts, time_ns) in edges {
+            // Of a short trace a slice may well be most.
+            let is_short = time_ns.saturating_mul(10) < all.counted_ns;
+            for (source, (&count, &sum)) in counts.iter().zip(&all.counts).enumerate() {
+                let count = u128::from(count);
+                let others = sum.saturating_sub(count);
+                if is_short && count > others.saturating_mul(MOST_AT_EDGE).max(1) {
+                    doubts.insert(source, count * 100 / sum.max(1));
+                }
+            }
+        }
+        let names = self.names.as_deref().unwrap_or_default();
+        let doubt = |(source, percent): (usize, u128)| {
+            let name = names.get(source).map_or("a counter", String::as_str);
+            format!(
+                "{percent} % of {name} is in one slice, at an end of the trace, where nothing confirms \
+                 the counter's value: the count may be far too large"
+            )
+        };
+        doubts.into_iter().map(doubt).collect()
     }
 
     /// The processors whose slices are counted: those of the header, and any that has switches.
@@ -381,8 +427,8 @@ impl<'a> Counter<'a> {
         let (origin, clock) = (self.clock.origin(), self.clock);
         for processor in self.processors() {
             let span = u16::try_from(processor).ok().and_then(|number| self.spans.get(&number));
-            let nothing = Span { first: self.end, last: self.end, known_ns: 0 };
-            let Span { first, last, known_ns } = *span.unwrap_or(&nothing);
+            let (first, last, known_ns) =
+                span.map_or((self.end, self.end, 0), |span| (span.first, span.last, span.known_ns));
             unknown.add(&Unknown {
                 before_first_ns: between(clock, origin, first),
                 after_last_ns: between(clock, last, self.end),

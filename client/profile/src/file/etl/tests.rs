@@ -1,13 +1,16 @@
 //! Is a trace of Windows' own tracing read as the recording that it is?
 
+use crate::aggregate::key::{Key, Value};
 use crate::file::{self, Identity, Recording, Sample, StackCounts, StackId, Stamp};
+use crate::symbols::SymbolPath;
+use crate::views::report::{Query, Report};
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::volume::Volume;
 use halprof_etw::payload::{Change, EventKind, counters, image, processor};
 use halprof_etw::{Guid, PointerSize};
-use serde_json::Value;
+use serde_json::Value as Json;
 use shared_types::Mode;
 use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeSet;
@@ -16,7 +19,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Real traces, with what an independent reader found in them.
-fn traces() -> Option<(PathBuf, Value)> {
+fn traces() -> Option<(PathBuf, Json)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files");
     let folder = PathBuf::from(folder);
     let Ok(manifest) = fs::read(folder.join("manifest.json")) else {
@@ -398,4 +401,28 @@ fn a_merged_trace_has_the_drives_of_its_machine() {
         let paths = recording.modules.iter().map(|module| module.path.as_deref());
         assert_eq!(paths.collect::<Vec<_>>(), expected.map(Some));
     }
+}
+
+/// Nothing says whose thread it was: no identifier is made up.
+#[test]
+fn a_process_that_nothing_names_is_unknown() {
+    let user = frames(&[IMAGE + 1, IMAGE + 2]);
+    let (_folder, path) = written(&[
+        (1010, an_interval(0, 10_000, "Timer")),
+        (1020, a_sample(IMAGE + 1, THREAD)),
+        (1021, a_stack(1020, PROCESS, THREAD, &user)),
+        // Of the same thread, without a stack of its own.
+        (1030, a_sample(IMAGE + 1, THREAD)),
+        (1040, a_sample(IMAGE + 1, THREAD + 4)),
+    ]);
+    let (recording, samples) = read(&path);
+    let found: Vec<_> =
+        samples.iter().map(|one| recording.process_ids.known_id(one.process)).collect();
+    assert_eq!(found, [Some(PROCESS), Some(PROCESS), None]);
+    let query = Query { tables: vec![vec![Key::Process]], ..Query::default() };
+    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let rows = report.tables[0].sections[0].rows.iter().map(|row| row.values[0].clone());
+    let unknown = Value::Process { id: None, name: None };
+    assert!(rows.into_iter().any(|row| row == unknown), "{report:?}");
+    assert_eq!(unknown.to_string(), "unknown process");
 }

@@ -25,6 +25,8 @@ pub(crate) struct OffCpuResult {
     switches: u64,
     /// Those that were lost, as far as the others show it.
     lost_switches: u64,
+    /// What could not be read of the file.
+    damaged: Option<String>,
     warnings: Vec<String>,
     rows: Vec<WaitRow>,
     /// How many of the waits that ended have call stacks; null without `--stack`.
@@ -67,14 +69,19 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let mut waits = OffCpu::read(file, by)?;
     let processes = Names::new(&options.filters.process);
     waits.rows.retain(|row| processes.pass_process(row.process.as_deref(), row.id));
+    let damaged = (!waits.damage.is_empty()).then(|| waits.damage.join("; "));
+    let is_damaged = damaged.as_ref().map(|damage| format!("the trace is damaged: {damage}"));
+    waits.warnings.extend(is_damaged);
     output.warn_all(&waits.warnings);
-    let status = if waits.warnings.is_empty() { 0 } else { INCOMPLETE };
+    waits.remarks.iter().for_each(|remark| output.note(remark));
+    let status = if damaged.is_some() { INCOMPLETE } else { 0 };
     let mut result = OffCpuResult {
         file: file.display().to_string(),
         machine: waits.system,
         elapsed_ns: waits.elapsed_ns,
         switches: waits.switches,
         lost_switches: waits.lost_switches,
+        damaged,
         warnings: waits.warnings,
         rows: waits.rows,
         ..OffCpuResult::default()

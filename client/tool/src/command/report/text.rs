@@ -74,6 +74,12 @@ fn keys(report: &Report) -> &'static [Key] {
     }
 }
 
+/// What is known of a trace without samples.
+pub(super) fn without_samples(report: &Report, why: &str, width: Width) -> String {
+    let head = made(report, width) + &head(&report.recording, report.total.samples, width);
+    format!("{head}\n{}\n", width.prose(0, why))
+}
+
 /// When, how and with what it was recorded.
 fn made(report: &Report, width: Width) -> String {
     let metadata = &report.recording.metadata;

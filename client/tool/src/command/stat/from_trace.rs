@@ -222,6 +222,11 @@ impl<'a> Traces<'a> {
             self.divide(pass, &pass.cells, &mut result.rows);
         }
         let trace = TraceRow::new(&self.passes, &self.options.process, file);
+        // Of the whole machine the edges are told apart.
+        let is_of_threads = self.options.by.is_some() || !self.options.process.is_empty();
+        for row in &mut result.rows.counts {
+            row.is_at_least = is_of_threads && !trace.complete;
+        }
         let mut of_trace = trace.warnings();
         let processes = &self.options.process;
         if !processes.is_empty() && self.passes.iter().all(|pass| pass.cells.is_empty()) {
@@ -367,6 +372,12 @@ impl<'a> Traces<'a> {
 }
 
 impl TracePass<'_> {
+    /// Whether all that the shown threads did is in the counts.
+    fn is_complete(&self) -> bool {
+        let threads = &self.counts.threads;
+        self.cells.iter().all(|cell| threads[cell.thread].complete)
+    }
+
     fn summary(&self) -> Pass {
         Pass {
             events: (self.first_event..).take(self.counts.sources.len()).collect(),
@@ -434,6 +445,7 @@ impl TraceRow {
             processes: processes.to_vec(),
             ..Self::default()
         };
+        row.complete = passes.iter().all(TracePass::is_complete);
         for TracePass { counts, .. } in passes {
             let switches = counts.cells.iter().map(|cell| cell.sums.switches);
             row.switches = switches.fold(row.switches, u64::saturating_add);
@@ -445,6 +457,9 @@ impl TraceRow {
             }
         }
         row.notes = row.notes();
+        let remarks = passes.iter().flat_map(|pass| pass.counts.remarks.iter().cloned());
+        row.notes.extend(remarks);
+        row.doubts = passes.iter().flat_map(|pass| pass.counts.doubts.iter().cloned()).collect();
         row
     }
 
@@ -467,6 +482,7 @@ impl TraceRow {
                 ));
             }
         }
+        warnings.extend(self.doubts.iter().cloned());
         warnings
             .extend(self.damaged.iter().map(|damage| format!("the trace is damaged: {damage}")));
         warnings

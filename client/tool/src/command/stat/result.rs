@@ -163,6 +163,8 @@ pub(super) struct TraceRow {
     /// The parts of `unknown_ns`.
     #[serde(flatten)]
     pub(super) unknown: Unknown,
+    /// Whether the shown threads have all their counts: no slice was cut off, lost or not counted.
+    pub(super) complete: bool,
     pub(super) lost_events: u64,
     pub(super) lost_buffers: u64,
     /// What could not be read of the file.
@@ -172,6 +174,9 @@ pub(super) struct TraceRow {
     /// What is true of all such traces. It is among the warnings, and text has it below the tables.
     #[serde(skip)]
     pub(super) notes: Vec<String>,
+    /// Which counts may be wrong. It is among the warnings.
+    #[serde(skip)]
+    pub(super) doubts: Vec<String>,
 }
 
 #[derive(JsonSchema, Serialize)]
