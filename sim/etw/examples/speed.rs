@@ -74,7 +74,7 @@ fn write(path: &std::path::Path, length: u64) -> Result<(), Box<dyn Error>> {
 fn read(path: &std::path::Path, is_joined: bool) -> Result<(), Box<dyn Error>> {
     let (begin, before) = (Instant::now(), processor_seconds());
     let mut trace = Trace::open(File::open(path)?)?;
-    let (mut threads, mut slices) = (Threads::default(), Slices::default());
+    let (mut threads, mut slices) = (Threads::default(), Slices::new(trace.clock()));
     let mut joiner = Joiner::new(trace.clock().ticks(2_000_000_000));
     let (pointer, mut whole) = (trace.pointer_size(), 0_u64);
     while let Some(event) = trace.next_event()? {

@@ -264,6 +264,10 @@ impl Followed {
     }
 
     /// Waits until it ends, for at most `longest`; returns whether it has ended.
+    #[cfg_attr(
+        not(windows),
+        expect(clippy::unnecessary_wraps, reason = "only Windows can fail to wait")
+    )]
     pub(crate) fn wait(&self, longest: Duration) -> Result<bool> {
         #[cfg(windows)]
         return job::wait_for(&self.process, longest).map_err(Error::Device);
