@@ -52,10 +52,10 @@ fn rights_and_lengths_are_checked() {
     let here = driven.wine.folder();
     compile(&here.join("requests.exe"), &[&format!("{SOURCES}/requests.c")]);
     let header = [16, WIRE_VERSION, 0, 0].map(u32::to_le_bytes).concat();
-    let hex: String = header.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: Vec<String> = header.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut requests = driven.wine.command(&program("wine64"));
     let codes = [machine::HELLO, session::CLOSE].map(|code| code.0.to_string());
-    requests.arg("requests.exe").args(codes).arg(hex).env(OVERRIDES.0, OVERRIDES.1);
+    requests.arg("requests.exe").args(codes).arg(hex.concat()).env(OVERRIDES.0, OVERRIDES.1);
     let ran = Running::of(&driven, requests).ended();
     assert_eq!(ran.status, Some(0), "{}", ran.errors);
     let hello = size_of::<machine::Hello>();
