@@ -350,6 +350,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_range_that_leaves_its_section_is_said_to() {
+        let code = std::slice::from_ref(&(0x1000..0x1010));
+        let sections = [vec![0x90; 16]];
+        assert_eq!(within(code, &sections, &(0x1004..0x1006)), Ok(&[0x90, 0x90][..]));
+        let why = |range| within(code, &sections, &range).expect_err("refused");
+        assert_eq!(
+            why(0x1004..0x1024),
+            "the range of 32 bytes leaves its section of code, which ends 12 bytes behind its start"
+        );
+        assert_eq!(why(0x2000..0x2001), "its file does not have the code at 0x2000");
+    }
+
+    #[test]
     fn a_debug_link_is_a_name_and_a_checksum() {
         let link = |section: &[u8]| DebugLink::of(section).map(|link| (link.name, link.crc));
         let one = Some(("a.dbg".to_owned(), 0x0403_0201));

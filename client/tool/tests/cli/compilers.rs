@@ -34,7 +34,7 @@ fn sampled(file: &Path, function: &str, by: &str) -> Vec<(f64, Vec<String>)> {
     let path = file.parent().expect("a folder").display();
     let report = json(&format!("report {recording} --by {by} --rows 0 --symbol-path {path}"));
     let table = &report["tables"][0]["parts"][0];
-    let all = table["samples"].as_u64().expect("samples") as f64;
+    let all = table["samples"].as_f64().expect("samples");
     let rows = table["rows"].as_array().expect("rows").iter();
     rows.map(|row| {
         let values = by.split(',').map(|key| match &row[key] {

@@ -296,6 +296,88 @@ fn a_function_that_only_dwarf_names() {
     let (frame, told) = opened(module(&built.file), ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert_eq!(frame.symbol.as_deref(), Some("wait"), "{frame:?}");
+    // DWARF has its bounds too.
+    let mut symbols = symbols_in(vec![module(&built.file)]);
+    let frame = symbols.frame(7, ip + 4, Mode::User);
+    assert_eq!((frame.symbol.as_deref(), frame.offset), (Some("wait"), 4));
+    let code = symbols.code(7, ip + 4, Mode::User).expect("its code");
+    assert_eq!((code.start, &*code.symbol), (ip, "wait"));
+    assert!(code.bytes.len() > 4 && code.bytes.last() == Some(&0xC3), "{:x?}", code.bytes);
+}
+
+/// The linker says in the PDB that most of it is elsewhere.
+#[test]
+fn a_pdb_of_fastlink_is_called_one() {
+    let Some(built) = binaries::pe() else { return };
+    let pdb = built.folder.path().join("work.pdb");
+    let mut bytes = std::fs::read(&pdb).expect("the PDB");
+    // The feature VC140, which lld writes; MINI is the one of /DEBUG:FASTLINK.
+    let feature = 20_140_508_u32.to_le_bytes();
+    let places = bytes.windows(4).enumerate().filter(|(_, bytes)| **bytes == feature);
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    let [at] = places.as_slice() else { panic!("{places:?}") };
+    bytes[*at..at + 4].copy_from_slice(b"MINI");
+    let (_, whole) = opened(module(&built.file), wait_in(&built));
+    assert_eq!(whole.notes, [""; 0]);
+    std::fs::write(&pdb, bytes).expect("written");
+    let (_, partial) = opened(module(&built.file), wait_in(&built));
+    assert_eq!(partial.kind, Kind::Pdb);
+    assert!(partial.notes.join(" ").contains("/DEBUG:FASTLINK"), "{:?}", partial.notes);
+}
+
+/// An exported jump is only the jump, a forwarded export is no code, and what follows has no entry
+/// that would bound it.
+#[test]
+fn an_export_does_not_name_what_follows_it() {
+    let source = "
+        .text
+        .globl thunk
+        thunk: jmp hidden
+        .p2align 4, 0xCC
+        hidden: addl $1, %eax
+        .seh_proc framed
+        .globl framed
+        framed: pushq %rbx
+        .seh_pushreg %rbx
+        .seh_endprologue
+        popq %rbx
+        ret
+        .seh_endproc
+        .globl leaf
+        leaf: ret
+        .section .drectve, \"yn\"
+        .ascii \" /export:thunk /export:leaf /export:gone=KERNEL32.Sleep\"
+        ";
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("a.s"), source).expect("written");
+    let options = ["--target=x86_64-pc-windows-msvc", "-c", "-o"];
+    let (object, file) = (at("a.obj"), at("a.dll"));
+    if binaries::run("clang-19", &options, &[&object, &at("a.s")]).is_none() {
+        return;
+    }
+    let out = format!("/out:{}", file.display());
+    let options = ["/dll", "/noentry", "/nodefaultlib", &out];
+    assert_eq!(binaries::run("lld-link-19", &options, &[&object]), Some(true));
+    let code = code_of(&file);
+    let mut symbols = symbols_in(vec![module(&file)]);
+    let mut name = |offset: u64| {
+        symbols
+            .frame(7, LOADED + code.start + offset, Mode::User)
+            .symbol
+            .map(|name| name.to_string())
+    };
+    let framed = format!("a.dll+{:#x}", code.start + 0x13);
+    for (offset, expected) in [
+        (0, Some("thunk")),
+        (5, None),
+        (0x10, None),
+        (0x13, Some(framed.as_str())),
+        (0x15, Some(&framed)),
+        (0x16, Some("leaf")),
+    ] {
+        assert_eq!(name(offset).as_deref(), expected, "{offset:#x}");
+    }
 }
 
 #[test]
