@@ -4,7 +4,7 @@
 //! It is for tests only, and in no package. It calls the machine real, so that halprof.exe takes it
 //! for the shipped driver. The files in Wine's drive C: that tests and driver talk by:
 //!
-//! - `halprof-driver.conf`, which [`settings`] reads at each request: the machine, and faults;
+//! - `halprof-driver.conf`, which `settings.rs` reads at each request: the machine, and faults;
 //! - `halprof-driver.log`: what arrived.
 //!
 //! Wine's kernel is a process of user mode, so that the driver has the standard library.
