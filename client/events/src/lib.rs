@@ -99,8 +99,27 @@ pub struct Event {
     pub deprecated: bool,
     /// The vendor's numbers of the errata that concern it.
     pub errata: String,
-    /// What it counts, if the user gave a list with descriptions; otherwise empty.
+    /// What it counts in the vendor's words, if the user gave a list with descriptions; otherwise
+    /// empty, and [`Microarchitecture::meaning`] says it.
     pub description: String,
+}
+
+/// What an event counts, in halprof's own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// One sentence.
+    pub sentence: &'static str,
+    /// From where it is known.
+    pub basis: Basis,
+}
+
+/// From where it is known what an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The published document of this title says so.
+    Text(&'static str),
+    /// It follows from the event's name and the common knowledge of the field.
+    Name,
 }
 
 static ALL: LazyLock<Vec<Microarchitecture>> = LazyLock::new(|| {
@@ -121,6 +140,31 @@ static ALL: LazyLock<Vec<Microarchitecture>> = LazyLock::new(|| {
 
 static ROWS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/events"))));
+
+/// In the order of names.
+static MEANINGS: LazyLock<Vec<PackedMeaning>> = LazyLock::new(|| {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/meanings"))));
+    TEXT.lines().filter_map(PackedMeaning::parse).collect()
+});
+
+struct PackedMeaning {
+    /// A bit for each table that it is for.
+    tables: u128,
+    name: &'static str,
+    meaning: Meaning,
+}
+
+impl PackedMeaning {
+    fn parse(line: &'static str) -> Option<Self> {
+        // Only the last field may contain commas.
+        let mut cells = line.splitn(4, ',');
+        let tables = u128::from_str_radix(cells.next()?, 16).ok()?;
+        let (name, document, sentence) = (cells.next()?, cells.next()?, cells.next()?);
+        let basis = if document.is_empty() { Basis::Name } else { Basis::Text(document) };
+        Some(Self { tables, name, meaning: Meaning { sentence, basis } })
+    }
+}
 
 /// The data that the build packed.
 fn unpacked(packed: &[u8]) -> String {
@@ -159,6 +203,14 @@ impl Microarchitecture {
     pub fn event(&self, name: &str) -> Option<&Event> {
         let mut events = self.events().iter();
         events.find(|event| event.name.eq_ignore_ascii_case(name))
+    }
+
+    /// What one of its events counts, by the name as its table has it.
+    #[must_use]
+    pub fn meaning(&self, name: &str) -> Option<Meaning> {
+        let first = MEANINGS.partition_point(|one| one.name < name);
+        let mut same_name = MEANINGS.iter().skip(first).take_while(|one| one.name == name);
+        same_name.find(|one| one.tables >> self.bit & 1 == 1).map(|one| one.meaning)
     }
 
     /// The vendor's document from which the table was made.

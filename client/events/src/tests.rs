@@ -19,6 +19,98 @@ fn every_row_of_every_table_is_read() {
     assert_eq!((Microarchitecture::all().len(), rows), (53, 14_194));
 }
 
+/// The events whose sentence breaks a rule, after the sentence.
+fn sentences_that(break_a_rule: impl Fn(&Event, &str) -> bool) -> Vec<String> {
+    let each = |one: &'static Microarchitecture| one.events().iter().map(move |event| (one, event));
+    let sentence = |one: &Microarchitecture, event: &Event| {
+        one.meaning(&event.name).map_or("", |meaning| meaning.sentence)
+    };
+    let events = Microarchitecture::all().iter().flat_map(each);
+    let sentences = events.map(|(one, event)| (one.table, event, sentence(one, event)));
+    let broken = sentences.filter(|(_, event, sentence)| break_a_rule(event, sentence));
+    broken.map(|(table, event, text)| format!("{text}: {} of {table}", event.name)).collect()
+}
+
+#[test]
+fn every_event_has_a_short_sentence_that_is_not_its_name() {
+    let words = |text: &str| text.to_lowercase().replace(['.', '_', ' '], "");
+    let broken = sentences_that(|event, sentence| {
+        let is_whole = sentence.ends_with('.') && !sentence.contains('*');
+        !is_whole
+            || sentence.split(' ').count() < 2
+            || sentence.len() > 125
+            || words(sentence) == words(&event.name)
+            || !sentence.starts_with(|first: char| first.is_uppercase() || first.is_ascii_digit())
+    });
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// A counter mask makes cycles of events; an edge counts beginnings.
+#[test]
+fn a_sentence_says_cycles_where_the_counter_mask_counts_them() {
+    let broken = sentences_that(|event, sentence| {
+        let counts_cycles = event.counter_mask != 0 && !event.edge;
+        let says_cycles = sentence.to_lowercase().contains("cycle");
+        counts_cycles && !says_cycles || event.edge && sentence.starts_with("Cycles")
+    });
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn a_meaning_says_from_where_it_is_known_and_for_which_core() {
+    let one = |table| Microarchitecture::all().iter().find(|one| one.table == table);
+    let meaning = |table, name| one(table).expect("a table").meaning(name);
+    let text = Basis::Text("Intel SDM volume 3B: architectural performance events");
+    for (table, name, sentence, basis) in [
+        (
+            "skylake",
+            "LONGEST_LAT_CACHE.MISS",
+            "Accesses to the last-level cache that missed.",
+            text,
+        ),
+        (
+            "skylake",
+            "LD_BLOCKS.NO_SR",
+            "Loads that were blocked because no register for split loads was free.",
+            Basis::Name,
+        ),
+        (
+            "haswell",
+            "UOPS_EXECUTED.CORE_CYCLES_GE_3",
+            "Cycles in which the core executes at least 3 micro-operations.",
+            Basis::Name,
+        ),
+        (
+            "amdzen5",
+            "fp_pack_ops_retired.fp256_mac",
+            "Packed 256-bit floating-point operations retired: multiply-adds.",
+            Basis::Name,
+        ),
+        (
+            "snowridgex",
+            "BUS_LOCK.LOCK_CYCLES",
+            "Cycles in which this core is blocked by a bus lock of its own.",
+            Basis::Name,
+        ),
+        (
+            "lunarlake_skymont",
+            "BUS_LOCK.LOCK_CYCLES",
+            "Cycles in which a bus lock of this core holds.",
+            Basis::Name,
+        ),
+        // The base's alone.
+        (
+            "sandybridge",
+            "AGU_BYPASS_CANCEL.COUNT",
+            "Loads whose fast address path was cancelled: base and offset lead to another page than the base alone.",
+            Basis::Name,
+        ),
+    ] {
+        assert_eq!(meaning(table, name), Some(Meaning { sentence, basis }), "{name} of {table}");
+    }
+    assert_eq!(meaning("skylake", "LONGEST_LAT_CACHE"), None);
+}
+
 /// The list gives some names one select, or a name that no formula can hold: which is meant is not
 /// known.
 #[test]
