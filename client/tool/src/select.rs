@@ -4,6 +4,7 @@ pub(crate) mod branches;
 pub(crate) mod errata;
 pub(crate) mod event_set;
 pub(crate) mod filters;
+pub(crate) mod meaning;
 pub(crate) mod periods;
 pub(crate) mod sample_size;
 pub(crate) mod sampling_rate;

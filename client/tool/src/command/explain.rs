@@ -8,6 +8,7 @@ use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::errata;
+use crate::select::meaning;
 use crate::select::source::can_count;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
@@ -323,7 +324,7 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
     names.dedup();
     let names = format!("{}, {:#x}", names.join(", "), source.id);
     let mut sections = Vec::new();
-    sections.extend(meaning(source.name).map(|text| section("Meaning", text)));
+    sections.extend(meaning::of_source(source.name).map(|text| section("Meaning", text)));
     sections.push(section("Names", names));
     if !note.is_empty() {
         sections.push(section("Note", note));
@@ -350,21 +351,6 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
         section("Evidence", evidence(machine, source)),
     ]);
     sections
-}
-
-/// What the count of a source says about the microarchitecture. `*` ends the names of a family of
-/// sources, which differ in a condition that their names have.
-fn meaning(source: &str) -> Option<String> {
-    let rows = include_str!("explain/meanings.csv");
-    let mut rows = csv::Reader::from_reader(rows.as_bytes());
-    let row = rows.records().flatten().find(|row| match row.get(0) {
-        Some(name) => match name.strip_suffix('*') {
-            Some(family) => source.starts_with(family),
-            None => name == source,
-        },
-        None => false,
-    })?;
-    row.get(1).map(str::to_owned)
 }
 
 /// Sources that count the same under other names.
@@ -427,7 +413,7 @@ mod tests {
             let catalog = Catalog::read(&mut ctx.connection, false).expect("a catalog");
             for source in &catalog.sources {
                 let name = source.name;
-                assert!(meaning(name).is_some(), "{model}: {name}");
+                assert!(meaning::of_source(name).is_some(), "{model}: {name}");
             }
         }
     }
