@@ -8,7 +8,7 @@ mod modelled;
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::events::{self, Alias, Event, Microarchitecture};
+use crate::events::{self, Alias, Event, Meaning, Microarchitecture};
 use crate::selection::{
     EventRef, EventSpec, Item, PROFILE, after_profile, bad_list, filter_suffix, parse_number,
     raw_select,
@@ -86,6 +86,20 @@ pub struct EventMatch<'a> {
 }
 
 impl EventMatch<'_> {
+    /// What it counts: in the vendor's words where the user's list has them, otherwise in halprof's.
+    pub fn description(&self) -> Option<&str> {
+        let vendors = Some(self.event.description.as_str()).filter(|text| !text.is_empty());
+        vendors.or_else(|| Some(self.meanings().next()?.1.sentence))
+    }
+
+    /// What it counts in halprof's words, on each microarchitecture that has it.
+    pub fn meanings(&self) -> impl Iterator<Item = (&'static Microarchitecture, Meaning)> {
+        self.encodings.iter().filter_map(|(cpu_type, event, _)| {
+            let microarchitecture = cpu_type.microarchitecture?;
+            Some((microarchitecture, microarchitecture.meaning(&event.name)?))
+        })
+    }
+
     /// Whether a processor counts it.
     pub fn counts_on(&self, processor: &Processor) -> bool {
         let mut encodings = self.encodings.iter();

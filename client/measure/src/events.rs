@@ -2,7 +2,7 @@
 
 pub(crate) mod file;
 
-pub use halprof_events::{Event, Microarchitecture};
+pub use halprof_events::{Basis, Event, Meaning, Microarchitecture};
 
 use halprof_events::Cpu;
 use serde::Deserialize;

@@ -270,9 +270,10 @@ pub(crate) struct List {
     /// Write the vendor's events as a file from which Windows' own tracing learns them
     #[arg(long, value_enum, conflicts_with_all = ["metrics", "metric_file"])]
     pub(crate) event_format: Option<EventFormat>,
-    /// Only sources and events, or metrics, whose names match, `*` for any text
-    #[arg(value_name = "GLOB")]
-    pub(crate) glob: Option<String>,
+    /// Only sources and events, or metrics, with this text in their names or descriptions; with `*`
+    /// for any text, those whose whole names match
+    #[arg(value_name = "PATTERN")]
+    pub(crate) pattern: Option<String>,
     /// List metrics instead
     #[arg(long)]
     pub(crate) metrics: bool,

@@ -8,10 +8,11 @@ use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
+use crate::select::meaning;
 use crate::target::backend::{Backend, DRIVER, ETW};
 use crate::target::context::Context;
 use clap::Command;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_profile::aggregate::key::Key;
@@ -26,7 +27,26 @@ pub(crate) struct CompletionsResult {
 }
 
 /// The values of an option: the identifier of the argument, and the names.
-type Names = (&'static str, Vec<String>);
+type Names = (&'static str, Vec<Name>);
+
+/// A name, and what it stands for: shells that can show it beside the name do.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    name: String,
+    help: String,
+}
+
+impl Name {
+    const fn new(name: String) -> Self {
+        Self { name, help: String::new() }
+    }
+
+    /// clap takes only texts that live as long as the process.
+    fn value(&self) -> PossibleValue {
+        let value = PossibleValue::new(&*self.name.clone().leak());
+        if self.help.is_empty() { value } else { value.help(&*self.help.clone().leak()) }
+    }
+}
 
 pub(crate) fn run(
     options: &args::Completions,
@@ -57,7 +77,7 @@ pub(crate) fn run(
 }
 
 /// The values of `-e` on a machine.
-fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<String>> {
+fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<Name>> {
     let catalog = Catalog::read(&mut Context::open(open()?)?.connection, false)?;
     let own = catalog.sources.iter().filter(|source| source.is_counted());
     let mut names: Vec<String> = own.map(|source| source.name.to_owned()).collect();
@@ -70,18 +90,19 @@ fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<S
     }
     names.sort_unstable();
     names.dedup();
-    Ok(names)
+    let named = |name: String| Name { help: meaning::of_label(&catalog, &name), name };
+    Ok(names.into_iter().map(named).collect())
 }
 
-fn names(sources: Vec<String>) -> Result<Vec<Names>> {
+fn names(sources: Vec<Name>) -> Result<Vec<Names>> {
     let metrics = Metrics::built_in()?;
-    let metrics = metrics.all().iter().map(|metric| metric.id.clone());
+    let metrics = metrics.all().iter().map(|metric| Name::new(metric.id.clone()));
     let models = sim::machines::models::MODELS.iter().map(|model| model.name);
-    let machines = models.chain([DRIVER, ETW]).map(str::to_owned);
-    let codes = Code::explained().map(|code| code.name.clone());
+    let machines = models.chain([DRIVER, ETW]).map(|name| Name::new(name.to_owned()));
+    let codes = Code::explained().map(|code| Name::new(code.name.clone()));
     let topics = codes.chain(sources.iter().cloned());
     let keys = Key::ALL.iter().map(|key| key.name()).chain(Grouping::NAMES);
-    let keys = keys.map(str::to_owned);
+    let keys = keys.map(|key| Name::new(key.to_owned()));
     Ok(vec![
         ("metrics", metrics.collect()),
         ("machine", machines.collect()),
@@ -92,8 +113,7 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     ])
 }
 
-/// The command with names to complete its arguments, where an argument has none of its own. clap
-/// takes only names that live as long as the process.
+/// The command with names to complete its arguments, where an argument has none of its own.
 fn completed(mut command: Command, names: &[Names]) -> Command {
     for (id, names) in names {
         let is_open = command.get_arguments().any(|one| {
@@ -103,9 +123,7 @@ fn completed(mut command: Command, names: &[Names]) -> Command {
         });
         if is_open && !names.is_empty() {
             command = command.mut_arg(id, |one| {
-                one.value_parser(PossibleValuesParser::new(
-                    names.iter().map(|name| &*name.clone().leak()),
-                ))
+                one.value_parser(PossibleValuesParser::new(names.iter().map(Name::value)))
             });
         }
     }

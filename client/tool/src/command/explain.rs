@@ -15,7 +15,7 @@ use crate::target::context::Context;
 use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
 use halprof_measure::errata::Erratum;
-use halprof_measure::events::Alias;
+use halprof_measure::events::{Alias, Basis, Meaning, Microarchitecture};
 use halprof_measure::selection::{self, EventRef};
 use halprof_measure::{Error as Cause, did_you_mean};
 use schemars::JsonSchema;
@@ -238,9 +238,7 @@ fn of_event(
 ) -> ExplainResult {
     let event = event_match.event;
     let mut sections = Vec::new();
-    if !event.description.is_empty() {
-        sections.push(section("Counts", event.description.clone()));
-    }
+    sections.extend(meaning_of_event(event_match));
     let titles =
         event_match.encodings.iter().filter_map(|(cpu_type, ..)| cpu_type.microarchitecture);
     let titles: Vec<&str> = titles.map(|one| one.title).collect();
@@ -286,6 +284,33 @@ fn of_event(
         topic: event.name.clone(),
         kind: EVENT,
         ..ExplainResult::default()
+    }
+}
+
+/// What an event counts, and from where that is known; on each microarchitecture, if they differ.
+fn meaning_of_event(event_match: &EventMatch<'_>) -> Option<Section> {
+    let mut meanings: Vec<_> = event_match.meanings().collect();
+    meanings.dedup_by_key(|(_, meaning)| *meaning);
+    let lines = match meanings.as_slice() {
+        [] => return None,
+        [(_, meaning)] => vec![format!("{}\n{}", meaning.sentence, basis(meaning.basis))],
+        several => {
+            let line = |(one, meaning): &(&Microarchitecture, Meaning)| {
+                format!("{}: {}\n{}", one.title, meaning.sentence, basis(meaning.basis))
+            };
+            several.iter().map(line).collect()
+        }
+    };
+    Some(section("Meaning", lines.join("\n")))
+}
+
+fn basis(basis: Basis) -> String {
+    match basis {
+        Basis::Text(document) => format!("Basis: {document}."),
+        Basis::Name => {
+            "Basis: its name and common knowledge of the field; the vendor's document decides."
+                .to_owned()
+        }
     }
 }
 

@@ -3,18 +3,22 @@
 mod event_file;
 mod events;
 pub(crate) mod metrics;
+mod search;
+
+use self::search::Search;
 
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
-use crate::select::filters::Names;
+use crate::select::meaning;
 use crate::select::source::{OWN_BITS, can_count};
 use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use crate::target::limits;
 use halprof_measure::Source;
+use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
 use halprof_measure::tracing::session::ProfileSource;
 use halprof_setup::describe;
@@ -56,6 +60,8 @@ struct SourceRow {
     /// Its `Interval`: the one used when none is set, 0 if the source is not supported.
     hal_interval: Option<u32>,
     counts: String,
+    /// What it counts, in a sentence or two; empty if that is not known.
+    description: String,
     note: String,
     processors: Vec<Differs>,
 }
@@ -111,7 +117,7 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
 fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
     let mut catalog = ctx.catalog(options.approximate)?;
     let processors = &ctx.machine.processors;
-    let names = Names::new(options.glob.as_slice());
+    let search = Search::new(options.pattern.as_deref());
     let mut rows: Vec<SourceRow> =
         catalog.sources.iter().map(|source| row(source, processors)).collect();
     if options.verbose {
@@ -121,22 +127,19 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
                 (Some(known.supported != 0), Some(known.interval));
         }
     }
-    if options.events || options.event_file.is_some() || options.glob.is_some() {
+    if options.events || options.event_file.is_some() || options.pattern.is_some() {
         if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
         }
-        let events = events::rows(&catalog, processors);
-        rows.extend(events.into_iter().filter(|row| names.pass(&row.name)));
+        rows.extend(events::rows(&catalog, processors));
     }
-    rows.retain(|row| {
-        (options.all || row.supported) && (names.pass(&row.name) || names.pass(&row.symbol))
-    });
+    rows.retain(|row| (options.all || row.supported) && row.is_found_by(&search));
     if rows.is_empty()
-        && let Some(glob) = &options.glob
+        && let Some(pattern) = &options.pattern
     {
         return Err(Error::unavailable(
-            format!("no source or event of this machine matches `{glob}`"),
-            "`*` stands for any text, as in `list *miss*`; `--all` shows what cannot be counted too.",
+            format!("no source or event of this machine matches `{pattern}`"),
+            "It is looked for in names and descriptions, and with `*` for any text in whole names alone, as in `list *miss`; `--all` shows what cannot be counted too.",
         ));
     }
     Ok(ListResult { interface: describe::interface_name(ctx.machine.interface()), sources: rows })
@@ -150,15 +153,15 @@ fn traced(options: &args::List, offer: Offer, ctx: &mut Context) -> Result<ListR
         ("--approximate", options.approximate),
     ];
     limits::refuse(ctx.method, "list", &given)?;
-    let names = Names::new(options.glob.as_slice());
+    let search = Search::new(options.pattern.as_deref());
     let catalog = ctx.catalog(false)?;
-    let sources = offer.sources.into_iter().filter(|source| names.pass(&source.name));
-    let sources = sources.map(|source| traced_row(&source, catalog.source(&source.name)));
-    Ok(ListResult { interface: "ETW", sources: sources.collect() })
+    let rows = offer.sources.iter().map(|source| traced_row(source, &catalog));
+    let found = rows.filter(|row| row.is_found_by(&search));
+    Ok(ListResult { interface: "ETW", sources: found.collect() })
 }
 
-/// `known`: the source that halprof knows by the same name.
-fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
+fn traced_row(source: &ProfileSource, catalog: &Catalog) -> SourceRow {
+    let known = catalog.source(&source.name);
     SourceRow {
         id: Some(source.id),
         name: source.name.clone(),
@@ -172,6 +175,7 @@ fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
             max: source.max_interval,
         },
         counts: known.map_or_else(String::new, |known| known.counts.to_owned()),
+        description: meaning::of_label(catalog, &source.name),
         note: if source.is_timer() { "sampled, not counted".to_owned() } else { String::new() },
         ..SourceRow::default()
     }
@@ -196,6 +200,7 @@ fn row(source: &Source, processors: &[Processor]) -> SourceRow {
             max: source.max_interval,
         },
         counts: source.counts.to_owned(),
+        description: meaning::of_source(source.name).unwrap_or_default(),
         note: source.note.to_owned(),
         processors: Differs::from(supported, processors, |one| can_count(source, one)),
         ..SourceRow::default()
@@ -211,7 +216,7 @@ impl SourceRow {
         Field::new(Column::number("id").extra(), Self::id),
         Field::new(Column::name("name"), |row| row.name.clone()),
         Field::new(Column::name("supported"), Self::supported),
-        Field::new(Column::prose("counts"), |row| row.counts.clone()),
+        Field::new(Column::prose("counts"), Self::counts_in_words),
     ];
     const VERBOSE: &'static [Field<Self>] = &[
         Field::new(Column::number("id").extra(), Self::id),
@@ -227,7 +232,18 @@ impl SourceRow {
         }),
         Field::new(Column::narrow("counts"), |row| row.counts.clone()),
         Field::new(Column::narrow("note"), |row| row.note.clone()),
+        Field::new(Column::prose("description"), |row| row.description.clone()),
     ];
+
+    fn is_found_by(&self, search: &Search) -> bool {
+        search.finds(&[&self.name, &self.symbol], &[&self.counts, &self.description])
+    }
+
+    /// The documents' name for what a source counts, or the sentence about an event.
+    fn counts_in_words(&self) -> String {
+        let has_sentence = self.event && !self.description.is_empty();
+        if has_sentence { self.description.clone() } else { self.counts.clone() }
+    }
 
     /// The number of a source; an event is only known by its name.
     fn id(&self) -> String {

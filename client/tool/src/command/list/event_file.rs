@@ -1,9 +1,10 @@
 //! `halprof list --event-format`: the vendor's events as a file for Windows' own tracing.
 
+use super::search::Search;
 use crate::cli::args::{self, EventFormat};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::select::filters::Names;
+use crate::select::meaning;
 use crate::target::context::Context;
 use halprof_measure::tracing::session::custom::{CustomSources, Form};
 
@@ -23,7 +24,8 @@ pub(super) fn run(
     if let Some(path) = &options.event_file {
         catalog = catalog.with_event_file(path)?;
     }
-    let names = Names::new(options.glob.as_slice());
+    let search = Search::new(options.pattern.as_deref());
+    let is_found = |name: &str| search.finds(&[name], &[&meaning::of_label(&catalog, name)]);
     let (form, to_use) = match format {
         EventFormat::Wprp => (
             Form::RecordingProfile,
@@ -34,7 +36,7 @@ pub(super) fn run(
             "open the file with regedit as an administrator and restart Windows: then `--machine etw` has the events by their names",
         ),
     };
-    let sources = CustomSources::new(&catalog, form, |name| names.pass(name))?;
+    let sources = CustomSources::new(&catalog, form, is_found)?;
     output.print_data(&sources.to_string())?;
     output.note(&format!("{}; the file names them", sources.summary()));
     output.note(to_use);

@@ -28,7 +28,6 @@ fn row(event_match: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]
     let why = event_match.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().err());
     let notes = [
         why.map(ToString::to_string),
-        (!event.description.is_empty()).then(|| event.description.clone()),
         event.deprecated.then(|| "deprecated: a newer name exists".to_owned()),
         event.alone.then(|| "nothing else can be counted at the same time".to_owned()),
         (!event.errata.is_empty()).then(|| format!("errata: {}", event.errata)),
@@ -59,6 +58,7 @@ fn row(event_match: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]
             Some(index) => format!("fixed counter {index}"),
             None => event.to_string(),
         },
+        description: event_match.description().unwrap_or_default().to_owned(),
         note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
         processors: Differs::from(supported, processors, |one| event_match.counts_on(one)),
         ..SourceRow::default()

@@ -1,12 +1,12 @@
 //! `halprof list --metrics`: the available metrics, and what each counts here.
 
+use super::search::Search;
 use crate::cli::args;
 use crate::metrics::{Metric, Metrics, Term};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, records};
 use crate::select::event_set::countable;
-use crate::select::filters::Names;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, CpuType};
 use halprof_setup::describe;
@@ -53,18 +53,18 @@ struct ListedTerm {
 pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u32> {
     let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
     let catalog = ctx.catalog(options.approximate)?;
-    let names = Names::new(options.glob.as_slice());
+    let search = Search::new(options.pattern.as_deref());
     let all = metrics.all().iter();
-    let all = all.filter(|metric| names.pass(&metric.id) || names.pass(&metric.name));
+    let all = all.filter(|metric| search.finds(&[&metric.id, &metric.name], &[]));
     let result = MetricsResult {
         interface: describe::interface_name(ctx.machine.interface()),
         metrics: all.map(|metric| ListedMetric::new(metric, &metrics, &catalog)).collect(),
     };
     if result.metrics.is_empty()
-        && let Some(glob) = &options.glob
+        && let Some(pattern) = &options.pattern
     {
         return Err(Error::unavailable(
-            format!("no metric matches `{glob}`"),
+            format!("no metric matches `{pattern}`"),
             "`halprof list --metrics` lists them all, `--metric-file FILE` also those of a file.",
         ));
     }
