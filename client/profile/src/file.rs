@@ -201,6 +201,9 @@ pub struct Source {
     /// Processors that cannot count it and were left out, as in `4-11`; empty where all can.
     #[serde(alias = "left_out", skip_serializing_if = "String::is_empty")]
     pub excluded_cpus: String,
+    /// What it counts, in a sentence or two; empty if that is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub meaning: String,
     /// The vendor's errata that concern it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errata: Vec<Erratum>,

@@ -4,6 +4,7 @@ use crate::output::MachineInfo;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record};
 use crate::select::event_set::EventSet;
+use crate::select::meaning;
 use crate::select::periods::{self, Period};
 use crate::target::{machine_id, seal_key};
 use halprof_measure::Effective;
@@ -33,6 +34,8 @@ pub(crate) struct InPass {
     #[serde(flatten)]
     pub(crate) period: Period,
     pub(crate) pass: u32,
+    /// What the source counts, in a sentence or two; empty if that is not known.
+    pub(crate) meaning: String,
     /// The vendor's errata that concern it.
     pub(crate) errata: Vec<Erratum>,
 }
@@ -44,7 +47,13 @@ pub(crate) fn in_pass(
     pass: u32,
 ) -> impl Iterator<Item = (usize, InPass)> {
     let used = periods::of_pass(event_set, indexes, effective).into_iter();
-    let used = used.map(move |period| InPass { period, pass, errata: Vec::new() });
+    let in_pass = move |period: Period| InPass {
+        meaning: meaning::of_label(event_set.catalog(), &period.source),
+        period,
+        pass,
+        errata: Vec::new(),
+    };
+    let used = used.map(in_pass);
     indexes.iter().copied().zip(used)
 }
 
@@ -62,7 +71,7 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 
 fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
     let excluded: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
-    let source = |InPass { period, pass, errata }: &InPass| file::Source {
+    let source = |InPass { period, pass, meaning, errata }: &InPass| file::Source {
         name: period.source.clone(),
         period: file::Period {
             requested: period.requested,
@@ -73,6 +82,7 @@ fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
             drawn: period.drawn,
         },
         pass: *pass,
+        meaning: meaning.clone(),
         errata: errata.clone(),
         excluded_cpus: excluded.get(&period.source).cloned().unwrap_or_default(),
     };

@@ -1,7 +1,7 @@
 //! Is every model described, and all that is listed? `tests/cases` has what one command shows.
 
 use crate::cli::measure::models;
-use crate::cli::support::{Ran, command, folder, halprof_json, json, refused, text};
+use crate::cli::support::{Ran, command, folder, halprof, halprof_json, json, refused, text};
 
 /// Each command that describes a modelled machine gives valid JSON, and a source that is not there is
 /// refused.
@@ -61,6 +61,46 @@ fn all_that_is_listed_can_be_explained() {
             let has_select = source["select"].is_string() && source["name"] != "Timer";
             let registers = value["registers"].as_array().expect("a list");
             assert_eq!(!registers.is_empty(), has_select, "{machine}: {source}");
+        }
+    }
+}
+
+#[test]
+fn every_event_that_is_listed_has_a_sentence_and_a_source_too() {
+    for machine in ["skylake", "hybrid", "zen2", "zen6"] {
+        let list = json(&format!("--machine {machine} list --all --events"));
+        let sources = list["sources"].as_array().expect("a list").iter();
+        let silent = sources.filter(|one| one["description"] == "");
+        assert_eq!(silent.map(|one| &one["name"]).collect::<Vec<_>>(), [""; 0], "{machine}");
+    }
+}
+
+#[test]
+fn shells_that_show_it_complete_an_event_with_its_sentence() {
+    for shell in ["zsh", "fish"] {
+        let script = json(&format!("--machine skylake completions --events {shell}"));
+        let script = script["script"].as_str().expect("a script");
+        assert!(script.contains("Loads retired that missed the L3."), "{shell}");
+    }
+}
+
+/// Above the pictures of its source, and where the mouse rests on the source's name in the table.
+#[test]
+fn a_page_says_what_its_sources_count() {
+    let (_folder, path) = folder();
+    let recording = text(&path);
+    let work = "--workload instructions=20000000,cycles=20000000";
+    for (machine, event, sentence) in [
+        ("skylake", "INST_RETIRED.ANY_P:u:100000", "Instructions retired."),
+        ("zen4", "ls_not_halted_cyc:100000", "Cycles in which the thread is not halted."),
+        ("zen4,backend=etw", "TotalIssues:100000", "Work that the program asked for: "),
+    ] {
+        let record =
+            halprof_json(&format!("--machine {machine} record -e {event} -o {recording} {work}"));
+        assert_eq!(record.status, 0, "{}{}", record.stdout, record.stderr);
+        let page = halprof(&format!("export -f html -o - {recording}")).stdout;
+        for place in ["<p>", "<td title=\""] {
+            assert!(page.contains(&format!("{place}{sentence}")), "{machine}: {place}");
         }
     }
 }

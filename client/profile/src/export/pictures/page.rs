@@ -116,8 +116,10 @@ fn header(export: &Export<'_>) -> String {
 
 fn section(export: &Export<'_>, source: &SourceTotals) -> String {
     let name = escaped(&source.name);
+    let meaning = escaped(meaning(export, source));
+    let meaning = if meaning.is_empty() { meaning } else { format!("<p>{meaning}</p>\n") };
     let mut section = format!(
-        "<section>\n<h2>{name}</h2>\n<p>{} events, estimated from {} samples",
+        "<section>\n<h2>{name}</h2>\n{meaning}<p>{} events, estimated from {} samples",
         thousands(source.totals.events),
         thousands(source.totals.samples)
     );
@@ -133,6 +135,16 @@ fn section(export: &Export<'_>, source: &SourceTotals) -> String {
     let _ = write!(section, "<h3>Timeline</h3>\n<p>{}</p>\n", escaped(&about));
     section += &inline(&format!("{}: {about}", source.name), &timeline::drawing(export, source));
     section + "</section>\n"
+}
+
+/// What a source counts; empty if the recording does not say.
+fn meaning<'a>(export: &Export<'a>, source: &SourceTotals) -> &'a str {
+    let sources = &export.samples.recording.metadata.sources;
+    sources.get(usize::from(source.index)).map_or("", |source| &source.meaning)
+}
+
+fn tooltip(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" title=\"{}\"", escaped(text)) }
 }
 
 fn table(export: &Export<'_>) -> String {
@@ -196,6 +208,7 @@ fn rows(export: &Export<'_>) -> Vec<(RowKey, Totals)> {
 fn line(export: &Export<'_>, row: &RowKey, totals: Totals) -> String {
     let source = export.sources.iter().find(|one| one.index == row.source);
     let (name, whole) = source.map_or(("", 0), |one| (&*one.name, one.totals.events));
+    let meaning = source.map_or("", |one| meaning(export, one));
     let part = fraction(totals.events, whole);
     let text = |text: &str| format!("<td>{}</td>", escaped(text));
     let number = |key: String, displayed: String, more: &str| {
@@ -206,7 +219,7 @@ fn line(export: &Export<'_>, row: &RowKey, totals: Totals) -> String {
         part * 100.0
     );
     let cells = [
-        text(name),
+        format!("<td{}>{}</td>", tooltip(meaning), escaped(name)),
         number(format!("{part:.9}"), share(totals.events, whole), &bar),
         number(totals.events.to_string(), thousands(totals.events), ""),
         number(totals.samples.to_string(), thousands(totals.samples), ""),

@@ -14,6 +14,7 @@ use crate::run::system::System;
 use crate::run::tracing::{Traced, trace};
 use crate::select::errata;
 use crate::select::event_set::{EventSet, Purpose};
+use crate::select::meaning;
 use crate::select::periods::Period;
 use crate::select::sample_size::Advice;
 use crate::select::trace_plan::Offer;
@@ -105,7 +106,8 @@ fn periods(
         let requested = event.requested_interval;
         let period = Period::new(&event.name, requested, used.into(), is_time);
         let errata = errata::traced(event_set, event, connection);
-        periods.push(InPass { period, pass: 0, errata });
+        let meaning = meaning::of_label(event_set.catalog(), &event.name);
+        periods.push(InPass { period, pass: 0, meaning, errata });
     }
     periods
 }
@@ -136,7 +138,10 @@ fn write(
         for source in &mut metadata.sources {
             let mut periods = periods.iter();
             let own = periods.find(|one| one.period.source == source.name);
-            source.errata = own.map_or_else(Vec::new, |own| own.errata.clone());
+            if let Some(own) = own {
+                source.meaning.clone_from(&own.meaning);
+                source.errata.clone_from(&own.errata);
+            }
         }
         machine_id::sign(metadata, key.as_deref());
     };
