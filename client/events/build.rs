@@ -65,7 +65,8 @@ fn masked(tables: &[(String, String)], line: impl Fn(&str, &str) -> Option<Strin
             *lines.entry(row).or_default() |= 1 << bit;
         }
     }
-    lines.iter().map(|(line, tables)| format!("{tables:x},{line}\n")).collect()
+    let lines = lines.iter().map(|(line, tables)| format!("{tables:x},{line}\n"));
+    lines.collect()
 }
 
 fn read(file: &str) -> String {

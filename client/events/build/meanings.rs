@@ -27,10 +27,10 @@ impl Meanings {
         for line in rows.lines().skip(1) {
             // Only the last field may contain commas.
             let cells: Vec<&'static str> = line.splitn(5, ',').collect();
-            let [bases, qualifier, tables, basis, words] = cells[..] else {
+            let [names, qualifier, tables, basis, words] = cells[..] else {
                 panic!("meanings.csv: {line}");
             };
-            for base in bases.split(' ') {
+            for base in names.split(' ') {
                 by_base.entry(base).or_default().push(Row { qualifier, tables, basis, words });
             }
         }
