@@ -90,8 +90,8 @@ fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<N
     }
     names.sort_unstable();
     names.dedup();
-    let named = |name: String| Name { help: meaning::of_label(&catalog, &name), name };
-    Ok(names.into_iter().map(named).collect())
+    let explained = |name: String| Name { help: meaning::of_label(&catalog, &name), name };
+    Ok(names.into_iter().map(explained).collect())
 }
 
 fn names(sources: Vec<Name>) -> Result<Vec<Names>> {

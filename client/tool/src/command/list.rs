@@ -103,7 +103,7 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         return event_file::run(options, format, ctx, output);
     }
     let listed = match &mut ctx.tracing {
-        Some(tracing) => traced(options, Offer::of(tracing.as_mut())?, ctx)?,
+        Some(tracing) => traced(options, &Offer::of(tracing.as_mut())?, ctx)?,
         None => listed(options, ctx)?,
     };
     let rows = listed.sources.as_slice();
@@ -146,7 +146,7 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
 }
 
 /// The sources that Windows lists, all of which can be counted and sampled.
-fn traced(options: &args::List, offer: Offer, ctx: &mut Context) -> Result<ListResult> {
+fn traced(options: &args::List, offer: &Offer, ctx: &mut Context) -> Result<ListResult> {
     let given = [
         ("--events", options.events),
         ("--event-file", options.event_file.is_some()),
