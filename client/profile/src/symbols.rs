@@ -155,11 +155,13 @@ pub struct Code {
     pub symbol: Arc<str>,
     /// The address of its first byte, in the process that was sampled.
     pub start: u64,
-    /// Its bytes.
+    /// The first address after it.
+    pub end: u64,
+    /// Its bytes; none if a runtime made it, and it is in no file.
     pub bytes: Vec<u8>,
     /// 32 or 64.
     pub bitness: u32,
-    /// The file they were read from.
+    /// The file they were read from; empty without one.
     pub file: PathBuf,
 }
 
@@ -294,7 +296,7 @@ impl Symbols {
     }
 
     /// The method that a runtime has at an address of a process.
-    fn method(&self, process: u32, ip: u64, mode: Mode) -> Option<MethodMatch> {
+    pub(crate) fn method(&self, process: u32, ip: u64, mode: Mode) -> Option<MethodMatch> {
         let methods = (mode == Mode::User).then_some(&self.methods)?;
         methods.at(&self.process_ids, process, ip)
     }
@@ -332,11 +334,14 @@ impl Symbols {
     /// # Errors
     /// The module's file or the function's bounds are not known.
     pub fn code(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, NoCode> {
-        let index = self.module(process, ip, mode);
-        let index = index.ok_or("it is in no module")?;
-        let address = ip - self.modules[index].start;
+        let method = self.method(process, ip, mode);
+        let Some(index) = self.module(process, ip, mode) else {
+            return code_of_method(method.ok_or("it is in no module")?);
+        };
+        let loaded = self.modules[index].start;
         let lookup = self.lookup(index);
-        let function = lookup.find(address).function;
+        let function = lookup.find(ip - loaded).function;
+        let function = function.or_else(|| Some(method?.function(loaded)));
         let image = lookup.image()?;
         let Function { name, start, end } = function.ok_or(NoCode::Unbounded)?;
         let mut sections = image.code.iter();
@@ -378,6 +383,7 @@ impl Symbols {
             module: intern(&mut self.texts, &module.name),
             symbol: intern(&mut self.texts, name),
             start: module.start.wrapping_add(range.start),
+            end: module.start.wrapping_add(range.end),
             bytes,
             bitness,
             file,
@@ -484,6 +490,13 @@ impl Symbols {
             inlined: symbol_match.inlined.into(),
         }
     }
+}
+
+/// A method that is in no file: where it is, without its bytes.
+fn code_of_method(method: MethodMatch) -> Result<Code, NoCode> {
+    let MethodMatch { module, name, start, end } = method;
+    let (bytes, file) = (Vec::new(), PathBuf::new());
+    Ok(Code { module, symbol: name, start, end, bytes, bitness: 64, file })
 }
 
 /// What modules of one file have in common.

@@ -377,7 +377,7 @@ impl Builder {
             EventKind::Image(image) => self.images.image(time, &image),
             EventKind::ImageId(id) => self.images.image_id(time, &id),
             EventKind::Pdb(pdb) => self.images.pdb(time, *pdb),
-            EventKind::Volume(volume) => self.images.volume(*volume),
+            EventKind::Volume(volume) => self.images.volume(&volume),
             _ => {}
         }
         while let Some(joined) = self.joiner.next_joined() {

@@ -1,6 +1,7 @@
 //! Names for code that runtimes made: what the recording says is at an address of a process, at the
 //! time of its samples.
 
+use super::functions::Function;
 use crate::file::{Method, ProcessIds, Recording};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -22,11 +23,22 @@ struct Piece {
 
 /// What is known of an address in a method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MethodMatch {
-    pub(super) name: Arc<str>,
-    pub(super) module: Arc<str>,
-    pub(super) start: u64,
-    pub(super) end: u64,
+pub(crate) struct MethodMatch {
+    pub(crate) name: Arc<str>,
+    pub(crate) module: Arc<str>,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl MethodMatch {
+    /// As a function of the image that it was compiled into, which is loaded there.
+    pub(super) fn function(&self, loaded: u64) -> Function {
+        Function {
+            name: self.name.to_string(),
+            start: self.start.saturating_sub(loaded),
+            end: self.end.saturating_sub(loaded),
+        }
+    }
 }
 
 impl Methods {

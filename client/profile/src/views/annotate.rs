@@ -264,6 +264,7 @@ fn add_samples(
 ) -> u64 {
     let mut between = 0;
     let Some(own) = own else {
+        add_samples_of_method(code, by_address, sums);
         return between;
     };
     let first = code.start.wrapping_sub(own.start);
@@ -289,6 +290,22 @@ fn add_samples(
         }
     }
     between
+}
+
+/// Adds the samples in a method that is in no file to `sums`, by source: of all processes that have it
+/// at these addresses.
+fn add_samples_of_method(code: &Code, by_address: &[ByAddress], sums: &mut [Totals]) {
+    for one in by_address {
+        for &(location, source, totals) in &one.all {
+            let method = one.symbols.method(location.process, location.ip, location.mode());
+            let is_own = method.is_some_and(|method| {
+                (method.start, method.end, &method.name) == (code.start, code.end, &code.symbol)
+            });
+            if let Some(sum) = sums.get_mut(source).filter(|_| is_own) {
+                sum.add(totals);
+            }
+        }
+    }
 }
 
 /// Refuses a range whose end cuts its last instruction.

@@ -280,6 +280,9 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
             format!("The columns are those of {sources} of {all} sources: `--source` chooses.");
         text += &format!("{}\n", width.prose(0, &columns));
     }
+    if annotated.code.file.as_os_str().is_empty() {
+        return text;
+    }
     text += "\n";
     if all > 1 {
         let names = annotated.sources.iter().take(sources).map(|source| {
@@ -359,6 +362,9 @@ fn head(annotated: &Annotated, width: Width) -> String {
         if !explanations.contains(&skid) {
             explanations.push(skid);
         }
+    }
+    if code.file.as_os_str().is_empty() {
+        explanations.push("A runtime made this code while the program ran: it is in no file, and its instructions are not known.");
     }
     if annotated.code_runs.is_some() {
         explanations.push(
@@ -482,6 +488,7 @@ mod tests {
                 module: "game.exe".into(),
                 symbol: "world::physics::Solver<world::physics::Contact<double, 3>>::step(std::chrono::duration<float>)".into(),
                 start: 0x0000_7ff6_1234_1000,
+                end: 0x0000_7ff6_1234_1000 + 8,
                 bytes: Vec::new(),
                 bitness: 64,
                 file: "game.exe".into(),

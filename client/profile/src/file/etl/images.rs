@@ -99,7 +99,7 @@ impl Images {
         self.builds.entry(key).or_default().push((time, event));
     }
 
-    pub(super) fn volume(&mut self, event: VolumeEvent) {
+    pub(super) fn volume(&mut self, event: &VolumeEvent) {
         let drive = event.dos_path.trim_end_matches('\\');
         let device = event.nt_path.trim_end_matches('\\');
         if device.eq_ignore_ascii_case(r"\SystemRoot") {

@@ -345,3 +345,30 @@ fn a_recording_has_the_methods_that_samples_are_in() {
     assert_eq!(names, ["A.B.F(int32,!0)", "A.B.G(int32,!0)"]);
     assert!(methods.iter().all(|method| method.loaded.is_none()), "no sample is older");
 }
+
+/// A method that is in no file has its samples, and no instructions.
+#[test]
+fn annotation_of_a_method_is_its_head() {
+    use crate::aggregate::filter::{Filter, Pattern};
+    use crate::views::annotate::{Annotated, Target};
+    let (_folder, path) = written(
+        PointerSize::Eight,
+        &[
+            (1000, ONE, super::super::tests::a_thread(Change::RundownStart, ONE, ONE + 4)),
+            a_method(Change::Start, ONE, 1005, CODE, "F"),
+            a_method(Change::Start, ONE, 1005, CODE + 0x1000, "G"),
+            a_sample(1020, ONE, CODE + 4),
+            a_sample(1030, ONE, CODE + 8),
+            a_sample(1040, ONE, CODE + 0x1008),
+        ],
+    );
+    for target in [Target::Hottest, Target::Symbol(Pattern::new("A.B.F"))] {
+        let path = std::slice::from_ref(&path);
+        let read = Annotated::read(path, &target, &Filter::default(), &SymbolPath::default());
+        let annotated = read.expect("annotated");
+        assert_eq!(annotated.code.start..annotated.code.end, CODE..CODE + u64::from(LENGTH));
+        assert_eq!(&*annotated.code.symbol, "A.B.F(int32,!0)");
+        let samples: Vec<u64> = annotated.sums.iter().map(|sum| sum.samples).collect();
+        assert_eq!((samples, annotated.instructions.len()), (vec![2], 0));
+    }
+}
