@@ -336,7 +336,7 @@ impl Symbols {
     pub fn code(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, NoCode> {
         let method = self.method(process, ip, mode);
         let Some(index) = self.module(process, ip, mode) else {
-            return code_of_method(method.ok_or("it is in no module")?);
+            return Ok(code_of_method(method.ok_or("it is in no module")?));
         };
         let loaded = self.modules[index].start;
         let lookup = self.lookup(index);
@@ -493,10 +493,10 @@ impl Symbols {
 }
 
 /// A method that is in no file: where it is, without its bytes.
-fn code_of_method(method: MethodMatch) -> Result<Code, NoCode> {
+fn code_of_method(method: MethodMatch) -> Code {
     let MethodMatch { module, name, start, end } = method;
     let (bytes, file) = (Vec::new(), PathBuf::new());
-    Ok(Code { module, symbol: name, start, end, bytes, bitness: 64, file })
+    Code { module, symbol: name, start, end, bytes, bitness: 64, file }
 }
 
 /// What modules of one file have in common.
