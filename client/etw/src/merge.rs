@@ -211,7 +211,7 @@ struct Chain {
     header: Option<Header>,
     time: i64,
     /// When the trace began, and when the buffer was written that is read: all events are between.
-    began: i64,
+    origin: i64,
     written: i64,
 }
 
@@ -260,14 +260,14 @@ impl Merge {
     pub(crate) fn new<R: Read + Seek>(
         input: &mut Input<R>,
         mut index: Index,
-        began: i64,
+        origin: i64,
         damage: Damage,
     ) -> io::Result<Self> {
         index.entries.sort_by_key(|entry| (entry.chain(), entry.first_time));
         let mut chains = Vec::new();
         let mut begin = 0;
         for part in index.entries.chunk_by(|a, b| a.chain() == b.chain()) {
-            chains.push(Chain::new(part[0].processor, begin..begin + part.len(), began));
+            chains.push(Chain::new(part[0].processor, begin..begin + part.len(), origin));
             begin += part.len();
         }
         let mut merge = Self {
@@ -326,8 +326,8 @@ impl Merge {
 }
 
 impl Chain {
-    fn new(processor: u16, entries: std::ops::Range<usize>, began: i64) -> Self {
-        Self { processor, entries, time: i64::MIN, began, ..Self::default() }
+    fn new(processor: u16, entries: std::ops::Range<usize>, origin: i64) -> Self {
+        Self { processor, entries, time: i64::MIN, origin, ..Self::default() }
     }
 
     /// Goes to the next event, in this buffer or a later one. `None` after the last.
@@ -385,7 +385,7 @@ impl Chain {
         let time = header.time.unwrap_or(self.time);
         if time < self.time {
             damage.add(Cause::TimeBackwards);
-        } else if time < self.began || time > self.written {
+        } else if time < self.origin || time > self.written {
             damage.add(Cause::TimeOutside);
         }
         self.time = time;
