@@ -111,7 +111,7 @@ fn samples(trace: &[u8]) -> Vec<SampleTruth> {
             EventKind::Sample(one) => sample(one.thread, TIMER, one.ip),
             EventKind::CounterSample(one) => sample(one.thread, one.source.into(), one.ip),
             EventKind::Stack(stack) => {
-                joiner.stack(event.processor, &stack);
+                joiner.stack(event.processor, stack);
                 continue;
             }
             _ => continue,
