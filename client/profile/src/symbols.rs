@@ -6,6 +6,7 @@
 //! [`Symbols::opened`] says so. No path from untrusted data is opened, and no server is contacted
 //! unless the user wants that ([`SymbolPath::downloading`]).
 
+pub(crate) mod code_location;
 mod code_path;
 mod demangle;
 mod dwarf;
@@ -23,9 +24,9 @@ mod symbol_match;
 mod trust;
 mod unwind;
 
-use crate::aggregate::aggregator::CodeLocation;
 pub use crate::file::origin::{origin, seal};
 use crate::file::{Module, ProcessIds, Recording};
+use code_location::CodeLocation;
 pub use code_path::PathBranch;
 pub use executable::Executable;
 pub use functions::Function;

@@ -3,6 +3,7 @@
 use crate::aggregate::totals::Totals;
 use crate::file::{StackId, StackTable};
 use crate::number::nanoseconds;
+use crate::symbols::code_location::CodeLocation;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use shared_types::{Mode, Sample};
 use std::hash::BuildHasher;
@@ -45,26 +46,6 @@ impl GroupBy {
             processor: self.processor || other.processor,
             stack: self.stack || other.stack,
         }
-    }
-}
-
-/// Where samples were taken: an address of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct CodeLocation {
-    /// 0 in kernel mode, which all processes share.
-    pub(crate) process: u32,
-    mode: u8,
-    pub(crate) ip: u64,
-}
-
-impl CodeLocation {
-    pub(crate) const fn new(process: u32, ip: u64, mode: Mode) -> Self {
-        let process = if matches!(mode, Mode::Kernel) { 0 } else { process };
-        Self { process, ip, mode: mode as u8 }
-    }
-
-    pub(crate) fn mode(self) -> Mode {
-        Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
     }
 }
 

@@ -1,12 +1,12 @@
 //! The samples of one recording by address.
 
-use super::aggregator::CodeLocation;
 use super::filter::Filter;
 use super::key::Key;
 use super::source_totals::SourceTotals;
 use super::totals::Totals;
 use super::{Aggregate, aggregate_files};
 use crate::file::{Module, Recording};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::cmp::Reverse;

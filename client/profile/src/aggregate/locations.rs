@@ -1,9 +1,9 @@
 //! Resolves code locations, each once: for tables the module, function and line as numbers that compare
 //! fast, for pictures and exports everything that is known of the code.
 
-use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Frame, Symbols};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;

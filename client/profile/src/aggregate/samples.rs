@@ -2,7 +2,8 @@
 
 pub mod binned;
 
-use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey};
+use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
+use crate::symbols::code_location::CodeLocation;
 
 use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::marks::{MarkFilter, Marks};

@@ -1,6 +1,5 @@
 //! The code of one function, and the samples of each of its instructions.
 
-use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::by_address::ByAddress;
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::aggregate::share::Share;
@@ -9,6 +8,7 @@ use crate::aggregate::source_totals::merge;
 use crate::aggregate::totals::Totals;
 use crate::file::combined::no_recording;
 use crate::file::{Module, Recording};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN, qualified};
 use crate::views::branches::code::CodeRuns;
 use halprof_measure::selection::parse_hexadecimal;

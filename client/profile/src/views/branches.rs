@@ -2,7 +2,6 @@
 
 pub(crate) mod code;
 
-use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::BoundFilter;
@@ -11,6 +10,7 @@ use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::share::Share;
 use crate::file::combined::no_recording;
 use crate::file::{Recording, open};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use halprof_measure::float::float;

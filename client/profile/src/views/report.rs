@@ -10,9 +10,7 @@ mod combined;
 pub mod events;
 pub mod skid;
 
-use crate::aggregate::aggregator::{
-    Aggregator, CodeLocation, GroupBy, GroupKey, Groups, add_up, without_stacks,
-};
+use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Groups, add_up, without_stacks};
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, KeyOf, KeyRow, Value, fields, has_totals};
@@ -22,6 +20,7 @@ use crate::aggregate::{Aggregate, aggregate, aggregate_files};
 #[cfg(doc)]
 use crate::file::Live;
 use crate::file::{Recording, open_waits};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
