@@ -2,6 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod csv;
+pub(crate) mod download;
 pub mod error;
 pub(crate) mod error_codes;
 pub(crate) mod escape;

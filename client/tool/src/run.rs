@@ -3,7 +3,6 @@
 pub(crate) mod calibration;
 pub(crate) mod clock;
 pub(crate) mod default_workload;
-pub(crate) mod download;
 pub(crate) mod image;
 pub(crate) mod interrupt;
 pub(crate) mod marking;

@@ -2,9 +2,9 @@
 
 use crate::cli::help;
 use crate::output::Output;
+use crate::output::download;
 use crate::output::error::Error;
 use crate::output::number::thousands;
-use crate::run::download;
 use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
