@@ -73,7 +73,7 @@ fn every_vector_has_its_values() {
 }
 
 /// The opcodes that are read of each group, in every version that the vectors have.
-const READ: [(&str, &[u8]); 8] = [
+const READ: [(&str, &[u8]); 9] = [
     ("header", &[0]),
     ("process", &[1, 2, 3, 10, 39]),
     ("thread", &[1, 2, 3, 4, 36]),
@@ -82,6 +82,7 @@ const READ: [(&str, &[u8]); 8] = [
     ("stackwalk", &[32, 35, 36, 37, 38]),
     ("6a399ae0-4bc6-4de9-870b-3657f8947e7e", &[32]),
     ("b3e675d7-2554-4f18-830b-2762732560de", &[0, 36]),
+    ("9b79ee91-b5fd-41c0-a243-4248e266e9d0", &[35]),
 ];
 
 fn is_read(id: EventId) -> bool {
@@ -226,6 +227,9 @@ fn life(kind: EventKind<'_>) -> Value {
         EventKind::Pdb(pdb) => json!({
             "base": pdb.base, "process_id": pdb.process, "guid": pdb.guid.to_string(),
             "age": pdb.age, "pdb": pdb.name,
+        }),
+        EventKind::Volume(volume) => json!({
+            "nt_path": volume.nt_path, "dos_path": volume.dos_path,
         }),
         other => panic!("not described: {other:?}"),
     }
