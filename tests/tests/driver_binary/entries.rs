@@ -39,7 +39,7 @@ pub(crate) const ENTRIES: [Entry; 17] = [
     at(Irql::Dispatch, "halprof_driver::per_cpu::tick"),
     at(Irql::Dispatch, "halprof_driver::per_cpu::slice_ended"),
     at(Irql::Dispatch, "halprof_driver::per_cpu::poll_due"),
-    at(Irql::Profile, "halprof_driver::overflow::overflow_interrupt"),
+    at(Irql::Profile, "halprof_driver::reservation::overflow_interrupt"),
 ];
 
 /// Functions whose guarded calls stay in the image, by a part of their name, and the part that the

@@ -14,7 +14,7 @@ use iced_x86::{Instruction, Mnemonic, Register};
 use object::pe::IMAGE_DIRECTORY_ENTRY_EXCEPTION;
 use std::collections::BTreeMap;
 
-const OVERFLOW: &str = "halprof_driver::overflow::overflow_interrupt";
+const OVERFLOW: &str = "halprof_driver::reservation::overflow_interrupt";
 
 pub(crate) const POLICIES: &[Policy] = &[
     Policy {
