@@ -171,6 +171,7 @@ fn the_result_names_its_scope() {
     let ran = ran(&with_script("--json stat -e TotalCycles", "exit 7"));
     let expected = serde_json::json!({
         "processors": [0, 1],
+        "process": null,
         "program": "sh",
         "pinned": false,
         "exit_status": 7,
