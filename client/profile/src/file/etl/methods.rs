@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The module of a method that was compiled from no file.
-const DOTNET: &str = ".NET";
-const JAVASCRIPT: &str = "JavaScript";
+const DOTNET: &str = "JIT (.NET)";
+const JAVASCRIPT: &str = "JIT (JavaScript)";
 
 /// The methods of all processes.
 #[derive(Default)]

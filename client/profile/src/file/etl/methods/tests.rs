@@ -170,8 +170,8 @@ fn a_process(change: Change, time: i64) -> Happens {
     (time, ONE, EventKind::Process(Box::new(Process::new(change, ONE, "a.exe"))))
 }
 
-const F: &str = ".NET!A.B.F(int32,!0)+0x4";
-const G: &str = ".NET!A.B.G(int32,!0)+0x4";
+const F: &str = "JIT (.NET)!A.B.F(int32,!0)+0x4";
+const G: &str = "JIT (.NET)!A.B.G(int32,!0)+0x4";
 
 /// Newest load at or before the sample, until the unload.
 #[test]
@@ -191,7 +191,7 @@ fn code_is_what_was_there_at_the_time() {
         a_method(Start, ONE, 1080, CODE - 0x10, "F"),
         sample(1090),
     ]);
-    let last = ".NET!A.B.F(int32,!0)+0x14";
+    let last = "JIT (.NET)!A.B.F(int32,!0)+0x14";
     assert_eq!(found, [UNKNOWN, F, F, UNKNOWN, G, last]);
 }
 
