@@ -2,6 +2,7 @@
 //!
 //! - [`mod@write`] writes a trace of given events, with buffers and events lost as on a busy disk;
 //! - [`generator`] writes the trace of a run whose truth is known;
+//! - [`managed`] writes code that runtimes make, with the truth about each sample;
 //! - [`ModelledTracing`] is a backend that measures a modelled machine by such a trace;
 //! - [`scripted`] is a backend that writes the same few events whatever runs;
 //! - [`windows`] is a test double of the calls by which a session is made.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod generator;
+pub mod managed;
 mod modelled;
 pub mod scripted;
 pub mod windows;

@@ -9,6 +9,7 @@ use halprof_etw::payload::managed::{
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::{Change, EventKind, processor};
 use shared_types::Mode;
+use sim_etw::managed::{ManagedRun, Runtime};
 use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -130,9 +131,13 @@ fn names_in(pointer_size: PointerSize, events: &[Happens]) -> Vec<String> {
     });
     let events: Vec<_> = threads.into_iter().chain(events.iter().cloned()).collect();
     let (folder, path) = written(pointer_size, &events);
-    let names = named(&path);
-    let converted = folder.path().join("a.rec");
-    file::convert(&path, &converted, None, |_| {}, None, None).expect("converted");
+    named_and_converted(folder.path(), &path)
+}
+
+fn named_and_converted(folder: &Path, trace: &Path) -> Vec<String> {
+    let names = named(trace);
+    let converted = folder.join("a.rec");
+    file::convert(trace, &converted, None, |_| {}, None, None).expect("converted");
     assert_eq!(named(&converted), names);
     names
 }
@@ -242,6 +247,31 @@ fn an_unload_alone_names_what_was_there_before() {
         a_sample(1030, ONE, CODE + 4),
     ]);
     assert_eq!(found, [F, UNKNOWN]);
+}
+
+#[test]
+fn names_are_those_of_the_modelled_runtime_whatever_the_seed() {
+    let (mut named, mut unknown) = (0, 0);
+    for seed in 0..200 {
+        let runtime = if seed % 2 == 0 { Runtime::DotNet } else { Runtime::JavaScript };
+        let pointer_size = if seed % 3 == 0 { PointerSize::Four } else { PointerSize::Eight };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.etl");
+        let run = ManagedRun { seed, pointer_size, runtime };
+        let truth = run.write(File::create(&path).expect("a file")).expect("written");
+        let expected = truth.iter().map(|sample| match (&sample.method, runtime) {
+            (None, _) => UNKNOWN.to_owned(),
+            (Some((name, offset)), Runtime::DotNet) => format!("JIT (.NET)!{name}()+{offset:#x}"),
+            (Some((name, offset)), Runtime::JavaScript) => {
+                format!("JIT (JavaScript)!{name}+{offset:#x}")
+            }
+        });
+        let expected: Vec<String> = expected.collect();
+        assert_eq!(named_and_converted(folder.path(), &path), expected, "seed {seed}");
+        unknown += expected.iter().filter(|name| *name == UNKNOWN).count();
+        named += expected.iter().filter(|name| *name != UNKNOWN).count();
+    }
+    assert!(named > 10_000 && unknown > 5_000, "{named} named, {unknown} not");
 }
 
 #[test]
