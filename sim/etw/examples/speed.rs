@@ -90,6 +90,7 @@ fn read(path: &std::path::Path, is_joined: bool) -> Result<(), Box<dyn Error>> {
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
                 slices.switch(&mut threads, processor, time, pair, event.counters.iter());
+                while slices.next_slice().is_some() {}
             }
             _ => joiner.stacks_of(&event),
         }
