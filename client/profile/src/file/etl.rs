@@ -61,7 +61,7 @@ const STACK_PATIENCE_NS: u64 = 2_000_000_000;
 /// The cause of losses of a session that knows how many events it lost. It does not know their kinds:
 /// that they were samples is the worst case.
 pub const LOST_EVENTS: &str = "trace-events";
-/// The cause of losses of a session that lost whole buffers, each with nobody knows how many events.
+/// The cause of the loss of whole buffers, each with an unknown number of events.
 pub const LOST_BUFFERS: &str = "trace-buffers";
 
 /// Seconds from 1601, where FILETIME begins, to 1970.
@@ -546,9 +546,12 @@ impl Builder {
                 known.add_module(&mut recording, module);
             }
         }
-        let addresses = SampledAddresses::new(&self.samples, &stacks, &recording.stacks);
-        recording.methods = self.methods.finish(&addresses);
-        recording.methods.retain(|method| is_kept(method.process));
+        // Most traces have no methods, and all addresses of millions of samples are not free.
+        if !self.methods.is_empty() {
+            let addresses = SampledAddresses::new(&self.samples, &stacks, &recording.stacks);
+            recording.methods = self.methods.finish(&addresses);
+            recording.methods.retain(|method| is_kept(method.process));
+        }
         TraceSamples { metadata, recording, samples: self.samples, stacks }
     }
 

@@ -131,6 +131,10 @@ impl Methods {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// The methods that samples are in.
     pub(super) fn finish(mut self, addresses: &SampledAddresses) -> Vec<Method> {
         for process in self.processes.values() {
@@ -141,8 +145,8 @@ impl Methods {
 }
 
 impl Process {
-    /// Since when code is there of which only the end is told, or the presence: all the time, unless
-    /// the process is younger, or other code was there before.
+    /// When code came whose load is not in the trace: `None`, for all the time, unless the process is
+    /// younger, or other code was there before.
     fn since(&self, start: u64, end: u64) -> Option<u64> {
         let gone = self.gone.overlapping(start, end).map(|(_, time)| time);
         gone.chain(self.started).max()
