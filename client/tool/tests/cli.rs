@@ -27,6 +27,8 @@ mod recorder;
 mod reports;
 mod schemas;
 mod screens;
+#[cfg(not(windows))]
+pub(crate) mod server;
 mod shares;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod simulate;

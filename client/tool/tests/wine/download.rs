@@ -1,46 +1,10 @@
 //! Does `--download` fetch missing files, by Windows' own HTTP, and nothing without being asked to?
 
 use crate::cli::binaries;
+use crate::cli::server::{Response, Server};
 use crate::wine::prefix::Wine;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::thread;
-
-/// The requests, in order.
-type Asked = Arc<Mutex<Vec<String>>>;
-
-/// A server on 127.0.0.1 with these files; it lives as long as the test.
-fn serve(files: BTreeMap<String, Vec<u8>>) -> (u16, Asked) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("its address").port();
-    let asked = Asked::default();
-    let told = Arc::clone(&asked);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut lines = BufReader::new(&stream).lines();
-            let first = lines.next().expect("a request").expect("a line");
-            let path = first.split(' ').nth(1).expect("a path").to_owned();
-            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let (status, body) = match files.get(&path) {
-                Some(body) => ("200 OK", body.as_slice()),
-                None => ("404 Not Found", &[][..]),
-            };
-            told.lock().expect("no panic").push(path);
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                body.len()
-            );
-            stream.write_all(head.as_bytes()).expect("sent");
-            stream.write_all(body).expect("sent");
-        }
-    });
-    (port, asked)
-}
 
 pub(crate) fn what_is_missing_is_fetched(wine: &Wine) {
     let Some(built) = binaries::pe() else {
@@ -60,8 +24,11 @@ pub(crate) fn what_is_missing_is_fetched(wine: &Wine) {
     };
     let pdb = std::fs::read(built.folder.path().join("work.pdb")).expect("its PDB");
     let place = format!("/symbols/work.pdb/{guid}{age:X}/work.pdb");
-    let (port, asked) = serve(BTreeMap::from([(place.clone(), pdb.clone())]));
-    let path = format!("srv*store*http://127.0.0.1:{port}/symbols");
+    let (served, bytes) = (place.clone(), pdb.clone());
+    let server = Server::start(move |path| {
+        if path == served { Response::found(bytes.clone()) } else { Response::not_found() }
+    });
+    let path = format!("srv*store*http://127.0.0.1:{}/symbols", server.port);
     let report = |more: &[&str]| -> Value {
         let options = ["--json", "report", "pe.rec", "--symbol-path", &path];
         let output = wine.tool(&[&options, more].concat()).output();
@@ -78,10 +45,10 @@ pub(crate) fn what_is_missing_is_fetched(wine: &Wine) {
     };
     let without = report(&[]);
     assert!(!named_by(&without).contains(&"pdb".into()), "{without}");
-    assert!(asked.lock().expect("no panic").is_empty());
+    assert_eq!(server.asked(), [""; 0]);
     let with = report(&["--download"]);
     assert_eq!(named_by(&with), ["pdb"], "{with}");
-    assert!(asked.lock().expect("no panic").contains(&place));
+    assert!(server.asked().contains(&place));
     let stored = place.replace("/symbols", "store");
     let stored = std::fs::read(wine.folder().join(stored)).expect("it is in the store");
     assert!(stored == pdb);
