@@ -560,7 +560,7 @@ pub struct Recording {
     pub marked: Marked,
     /// What the recorder wrote at the end; `None` if it died, or if the file is truncated.
     pub ending: Option<Ending>,
-    /// What looks like a loss of a trace and is none, each as a sentence.
+    /// Remarks on what looks like a loss of a trace but is not, each a sentence.
     pub remarks: Vec<String>,
     /// Blocks that this version does not know and has skipped, counted by tag.
     pub skipped: BTreeMap<String, u64>,

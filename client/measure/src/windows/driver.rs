@@ -25,10 +25,9 @@ use windows_sys::Win32::System::IO::{
 use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
 use windows_sys::core::GUID;
 
-/// How long a request may take. The driver holds none, so a request that takes
-/// longer is stuck behind another; it is then cancelled, and the tool ends instead of hanging.
-/// Ctrl-C cancels no request: it ends a measurement with the final requests, which fetch what was
-/// counted so far.
+/// The longest time that a request may take. The driver holds none, so a request that takes longer is
+/// stuck behind another; it is then cancelled, and the tool ends instead of hanging. Ctrl-C cancels no
+/// request: it ends a measurement with the final requests, which fetch what was counted so far.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// A handle on the driver's device, open for reading and writing.

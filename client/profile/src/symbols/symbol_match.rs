@@ -42,7 +42,7 @@ impl SymbolMatch {
     }
 }
 
-/// The line of a frame; `None` for code of which the compiler says that it has none.
+/// The line of a frame; `None` for code that the compiler gives no line.
 fn line(frame: &InlineFrame<'_>) -> Option<u32> {
     frame.line.filter(|line| !NO_LINE.contains(line))
 }

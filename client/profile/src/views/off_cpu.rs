@@ -99,7 +99,7 @@ pub struct OffCpu {
     pub warnings: Vec<String>,
     /// What could not be read, each as the end of a sentence.
     pub damage: Vec<String>,
-    /// What looks like a loss and is none, each as a sentence.
+    /// Remarks on what looks like a loss but is not, each a sentence.
     pub remarks: Vec<String>,
 }
 

@@ -66,7 +66,7 @@ pub struct TraceCounts {
     pub lost_buffers: u64,
     /// What could not be read, each as the end of a sentence.
     pub damage: Vec<String>,
-    /// What looks like a loss and is none, each as a sentence.
+    /// Remarks on what looks like a loss but is not, each a sentence.
     #[serde(skip)]
     pub remarks: Vec<String>,
     /// Which counts may be wrong, each as a sentence.

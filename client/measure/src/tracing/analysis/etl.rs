@@ -38,7 +38,7 @@ pub fn damage(trace: &Etl) -> Vec<String> {
     damage.map(|(cause, count)| format!("{cause}: {count}")).collect()
 }
 
-/// What looks like a loss and is none, each as a sentence.
+/// Remarks on what looks like a loss but is not, each a sentence.
 pub fn remarks(trace: &Etl) -> Vec<String> {
     let unused = trace.losses().unused_numbers;
     let remark = (unused != 0).then(|| {

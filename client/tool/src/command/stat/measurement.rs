@@ -44,7 +44,8 @@ pub(super) struct Measurement<'a> {
     pub(super) ended: Option<Error>,
 }
 
-/// How often counts are read that nobody has asked for: so much is lost if the driver goes away.
+/// The interval of readings without `--interval`: at most the counts of so long are lost if the driver
+/// goes away.
 const RESERVE_NS: u64 = 1_000_000_000;
 
 /// Which measurement it is, with the number of the run and of the pass if there are several.
