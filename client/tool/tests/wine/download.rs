@@ -24,9 +24,9 @@ pub(crate) fn what_is_missing_is_fetched(wine: &Wine) {
     };
     let pdb = std::fs::read(built.folder.path().join("work.pdb")).expect("its PDB");
     let place = format!("/symbols/work.pdb/{guid}{age:X}/work.pdb");
-    let (served, bytes) = (place.clone(), pdb.clone());
+    let (found_at, bytes) = (place.clone(), pdb.clone());
     let server = Server::start(move |path| {
-        if path == served { Response::found(bytes.clone()) } else { Response::not_found() }
+        if path == found_at { Response::found(bytes.clone()) } else { Response::not_found() }
     });
     let path = format!("srv*store*http://127.0.0.1:{}/symbols", server.port);
     let report = |more: &[&str]| -> Value {
