@@ -528,9 +528,7 @@ impl Metrics {
                 return never_scheduled(counted.label);
             }
             let filter = term.filter_or(filter);
-            let names = self.names(&term.name).into_iter();
-            let names: Vec<String> = names.map(|name| with_filter(name, filter)).collect();
-            return format!("nothing counted {}", names.join(" or "));
+            return format!("`{}` was not counted", with_filter(&term.name, filter));
         }
         let value = |name: &str| {
             let counted = self.find(&Term::of(name), counts, filter)?;
