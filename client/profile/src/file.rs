@@ -81,7 +81,7 @@ pub use source::{BranchVisitor, SampleSource, SampleVisitor};
 pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};
 pub use writer::{Writer, backup_path, replace, write_whole};
 
-/// The process of samples of which nobody knows it. Windows' tracing writes this, too, where an event
+/// The process of samples whose process is unknown. Windows' tracing writes this, too, where an event
 /// has no process.
 pub const NO_PROCESS: u32 = u32::MAX;
 /// How it is called.

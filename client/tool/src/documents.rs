@@ -76,7 +76,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Before a machine has answered, nobody knows whether it is modelled.
+/// Before a machine has answered, it is unknown whether it is modelled.
 const ERROR: &str = "error";
 
 /// The fields that every object has.

@@ -207,8 +207,8 @@ impl Output {
         self.rows_without(&[], command, (result, rows), text)
     }
 
-    /// Prints a table without the columns of the fields that are `absent` because nobody requested
-    /// them.
+    /// Prints a table without the columns of the fields that are `absent`: they were not
+    /// requested.
     pub(crate) fn rows_without<T: Serialize, R: Serialize + JsonSchema>(
         &self,
         absent: &[&str],

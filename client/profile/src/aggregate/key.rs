@@ -304,7 +304,7 @@ pub enum Value {
     Source(Arc<str>),
     /// A process.
     Process {
-        /// Its identifier, unless nobody knows the process.
+        /// Its identifier, unless the process is unknown.
         id: Option<u32>,
         /// Its name, if the recording has it.
         name: Option<Arc<str>>,

@@ -12,7 +12,7 @@ use shared_types::Mode;
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resolved {
-    /// The numbers of its values, in the order of [`Key::OF_CODE`]; 0 for a key that nobody needs.
+    /// The numbers of its values, in the order of [`Key::OF_CODE`]; 0 for a key that is not needed.
     numbers: [u32; Key::OF_CODE.len()],
     /// Whether the filter accepts it.
     pub(crate) passes: bool,

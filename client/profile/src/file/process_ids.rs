@@ -120,7 +120,7 @@ impl ProcessIds {
         self.process(self.number(process.id, process.started.unwrap_or(0)))
     }
 
-    /// The identifier that a number stands for, unless nobody knows the process.
+    /// The identifier that a number stands for, unless the process is unknown.
     pub fn known_id(&self, number: u32) -> Option<u32> {
         (number != NO_PROCESS).then(|| self.id(number))
     }

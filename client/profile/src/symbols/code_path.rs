@@ -1,4 +1,4 @@
-//! A way through code that nobody executes: branches that follow one another as the code allows.
+//! A path through code that is not executed: branches that follow one another as the code allows.
 //!
 //! Where code does not say which way a branch goes, chance does, the same each time: loops are
 //! rather repeated, other conditions rather not met. A call through a pointer goes to one of the

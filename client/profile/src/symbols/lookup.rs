@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 /// Why a path that a recording names is not opened.
-const NOT_OURS: &str = "the path comes from a recording of another machine or user, or from one that was changed, or is no local path, and is outside the symbol path";
+const NOT_OURS: &str =
+    "the recording was not made here, or was changed, and the file is not in the symbol path";
 
 /// What is wrong with a PDB of /DEBUG:FASTLINK.
 const PARTIAL: &str = "it was linked with /DEBUG:FASTLINK, so most functions and lines are in the object files; link \

@@ -393,7 +393,7 @@ impl ReportBuilder<'_> {
             counted.insert(numbers);
             while let Some(location) = caller {
                 caller = callers.next();
-                // That nobody called the outermost frame is no row.
+                // The outermost frame has no caller, and so no row.
                 if caller.is_none() && by.contains(&Key::Caller) {
                     break;
                 }

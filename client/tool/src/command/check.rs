@@ -81,7 +81,7 @@ fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u32)> {
     let sessions = plan::sessions(&events, offer.counters, true)?.len();
     let fits = sessions <= 1;
     let explanation = match sessions {
-        0 | 1 => "Windows counts all at once, if nobody else holds counters.".to_owned(),
+        0 | 1 => "Windows counts all at once, if no other program holds counters.".to_owned(),
         _ => format!(
             "Windows counts at most {} at once: they need {sessions} runs, one after the other.",
             offer.counters.unwrap_or(plan::COUNTERS)

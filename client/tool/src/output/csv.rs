@@ -29,8 +29,8 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// The columns of rows of type `R`, without those of the optional fields that are `absent` because
-    /// nobody requested them.
+    /// The columns of rows of type `R`, without those of the optional fields that are `absent`: they
+    /// were not requested.
     pub(crate) fn new<R: JsonSchema>(absent: &[&str]) -> Self {
         let mut columns = Vec::new();
         add_columns(&[], &schema_of::<R>(), absent, &mut columns);

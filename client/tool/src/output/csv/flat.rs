@@ -55,7 +55,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes empty cells up to the columns of a field; returns how many columns these are. It has
-    /// none if nobody requested it.
+    /// none if it was not requested.
     fn skip_to(&mut self, field: &str) -> Result<usize, NotFlat> {
         let columns = self.columns;
         let is_own = |fields: &&Vec<String>| fields.first().is_some_and(|first| first == field);
