@@ -1,7 +1,9 @@
 //! Statistics: of repeated measurements the mean, spread, confidence interval and outliers; of
-//! samples the accuracy of [proportions](proportion). What was multiplexed is estimated in
+//! samples the accuracy of [proportions](proportion); of both the [comparison](comparison) with
+//! earlier ones. What was multiplexed is estimated in
 //! [`estimate`](crate::estimate).
 
+pub mod comparison;
 pub mod proportion;
 
 use crate::float::float;
