@@ -14,6 +14,7 @@ pub mod in_step;
 pub mod key;
 pub(crate) mod locations;
 pub mod marks;
+pub mod processor_time;
 pub(crate) mod samples;
 pub mod share;
 pub mod source_totals;

@@ -1,5 +1,6 @@
 //! The samples of each source, in one recording or several.
 
+use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::totals::Totals;
 use crate::file::{Period, Recording, Slices};
 use halprof_measure::float::float;
@@ -17,6 +18,8 @@ pub struct SourceTotals {
     pub period: Option<u64>,
     /// Its period in events of its counter; 0 if the recording does not say.
     pub period_events: u64,
+    /// How much processor time its events are, if it samples that.
+    pub time: Option<ProcessorTime>,
     /// All its samples that count.
     pub totals: Totals,
     /// How many of them have an address.
@@ -34,13 +37,14 @@ impl SourceTotals {
         recording: &Recording,
         slices: &BTreeMap<u16, Slices>,
     ) -> Self {
-        let period =
-            recording.metadata.sources.get(usize::from(index)).map(|source| &source.period);
+        let source = recording.metadata.sources.get(usize::from(index));
+        let period = source.map(|source| &source.period);
         Self {
             index,
             name,
             period: period.map(|period| period.used),
             period_events: period.map_or(0, Period::in_events),
+            time: source.and_then(ProcessorTime::of),
             slices: slices.get(&index).cloned(),
             ..Self::default()
         }
@@ -88,6 +92,7 @@ pub(crate) fn merge(all: &mut Vec<SourceTotals>, sources: &[SourceTotals]) -> Ve
         known.totals.add(source.totals);
         known.addressed = known.addressed.saturating_add(source.addressed);
         known.period = known.period.filter(|_| known.period == source.period);
+        known.time = known.time.filter(|_| known.time == source.time);
     }
     indexes
 }

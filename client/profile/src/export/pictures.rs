@@ -11,8 +11,9 @@ mod units;
 pub use flamegraph::flamegraph;
 pub use page::page;
 
+use crate::number::{short, time_unit};
 use std::fmt::Write;
-use units::{fitting, short, step, time_unit};
+use units::{fitting, step};
 
 /// The width of a picture, which scales to the space available.
 const WIDTH: f64 = 1200.0;

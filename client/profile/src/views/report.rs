@@ -15,6 +15,7 @@ use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, KeyOf, KeyRow, Value, fields, has_totals};
 use crate::aggregate::locations::Resolved;
+use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::share::Share;
 use crate::aggregate::{Aggregate, aggregate, aggregate_files};
 #[cfg(doc)]
@@ -117,6 +118,9 @@ pub struct SourceSection {
     pub samples: u64,
     /// All their events; null if they are of several sources, whose events cannot be added up.
     pub events: Option<u64>,
+    /// The processor time of the events; absent if their source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// One row for each combination of values.
     pub rows: Vec<GroupTotals>,
     /// The sum over all of them.
@@ -173,7 +177,7 @@ impl SourceSection {
             }
         }
         let events = (!mixed).then_some(all.events);
-        Self { source, samples: all.samples, events, rows, all, more }
+        Self { source, samples: all.samples, events, seconds: None, rows, all, more }
     }
 
     /// Whether its rows are of several sources: cycles and misses are not parts of one whole.
@@ -192,6 +196,9 @@ pub struct GroupTotals {
     /// Its samples.
     #[serde(flatten)]
     pub totals: Totals,
+    /// The processor time of its events; absent if its source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Where there are call stacks, the same with what its code called.
     #[serde(flatten)]
     pub with_callees: Option<WithCallees>,
@@ -213,7 +220,7 @@ impl GroupTotals {
     /// A row whose share is not known yet.
     pub fn new(values: Vec<Value>, totals: Totals, total: Option<u64>) -> Self {
         let with_callees = total.map(|total| WithCallees { own: totals.events, total });
-        Self { values, totals, with_callees, share: None }
+        Self { values, totals, seconds: None, with_callees, share: None }
     }
 
     fn sums(&self) -> RowTotals {
@@ -329,7 +336,30 @@ impl Report {
                 });
             }
         });
-        Ok(Self { recording: aggregate.recording, sources, total, tables, call_trees, symbols })
+        let recording = aggregate.recording;
+        Ok(Self { recording, sources, total, tables, call_trees, symbols }.with_times())
+    }
+
+    /// Says how much processor time the events of rows are.
+    fn with_times(mut self) -> Self {
+        let sources = &self.sources;
+        let time = |name: &Arc<str>| sources.iter().find(|source| source.name == *name)?.time;
+        for section in self.tables.iter_mut().flat_map(|table| &mut table.sections) {
+            let of_all = section.source.as_ref().and_then(time);
+            section.seconds = of_all.map(|time| time.seconds(section.all.events));
+            for row in &mut section.rows {
+                let of_row = row.values.iter().find_map(|value| match value {
+                    Value::Source(name) => time(name),
+                    _ => None,
+                });
+                let seconds = |time: ProcessorTime| time.seconds(row.totals.events);
+                row.seconds = of_all.or(of_row).map(seconds);
+            }
+        }
+        for tree in &mut self.call_trees {
+            tree.time = time(&tree.source);
+        }
+        self
     }
 }
 

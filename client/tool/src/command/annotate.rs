@@ -55,6 +55,9 @@ struct AnnotatedSource {
     /// Samples in the function.
     samples: u64,
     events: u64,
+    /// The processor time of the events; absent if the source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
     /// All samples that count.
     all_samples: u64,
     skid: &'static str,
@@ -192,6 +195,7 @@ fn result(files: &[PathBuf], annotated: &Annotated, warnings: Vec<String>) -> An
             source: source.name.to_string(),
             samples: sum.samples,
             events: sum.events,
+            seconds: source.time.map(|time| time.seconds(sum.events)),
             all_samples: source.totals.samples,
             skid: Skid::of(interface, source.totals.samples, source.addressed).direction,
             stretches,

@@ -75,6 +75,9 @@ struct AllSources<'a> {
     samples: u64,
     /// Null if there are several sources, whose events cannot be added up.
     events: Option<u64>,
+    /// The processor time of the events; absent if their source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
@@ -243,16 +246,19 @@ fn calls(report: &Report) -> Vec<SourceRow<'_, Call>> {
 /// cannot be added up, those with the most samples.
 fn all_sources(table: &Table) -> Vec<AllSources<'_>> {
     let several = table.sections.len() > 1;
-    let mut sums: BTreeMap<&[Value], Totals> = BTreeMap::new();
+    let mut sums: BTreeMap<&[Value], (Totals, Option<f64>)> = BTreeMap::new();
     let rows = table.sections.iter().flat_map(|part| &part.rows);
     // Code that only called what has samples has none of its own.
     for row in rows.filter(|row| row.totals.samples != 0) {
-        sums.entry(&row.values).or_default().add(row.totals);
+        let (sum, seconds) = sums.entry(&row.values).or_default();
+        sum.add(row.totals);
+        *seconds = row.seconds;
     }
-    let rows = sums.into_iter().map(|(values, sum)| AllSources {
+    let rows = sums.into_iter().map(|(values, (sum, seconds))| AllSources {
         values,
         samples: sum.samples,
         events: (!several).then_some(sum.events),
+        seconds: seconds.filter(|_| !several),
     });
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| Reverse((row.events, row.samples)));

@@ -9,6 +9,16 @@ pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
     format!("{}.{:06} s", thousands(whole), rest / 1000)
 }
 
+/// Processor time in seconds, or nothing where events are no time.
+pub(crate) fn processor_time(time: Option<f64>) -> String {
+    time.map(|time| seconds(rounded(time * 1e9))).unwrap_or_default()
+}
+
+/// Events, or nothing where they are [processor time](processor_time).
+pub(crate) fn events(events: u64, time: Option<f64>) -> String {
+    if time.is_some() { String::new() } else { thousands(events) }
+}
+
 /// The nearest whole number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 pub(crate) fn rounded(value: f64) -> u128 {

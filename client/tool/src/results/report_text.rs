@@ -3,14 +3,16 @@
 use super::head::head;
 use super::sample_rows::section;
 use crate::output::escape::Escaped;
-use crate::output::number::{percent, thousands};
+use crate::output::number::{events, percent, processor_time, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::errata;
 use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
+use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::source_totals::SourceTotals;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::file::Metadata;
+use halprof_profile::number::duration;
 use halprof_profile::views::report::skid::Skid;
 use halprof_profile::views::report::{Call, Report};
 use schemars::JsonSchema;
@@ -22,9 +24,13 @@ pub(crate) const ALL: &str = "--rows 0";
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct SourceSummary {
     source: String,
+    /// In events; that of `Timer` in units of 100 ns.
     period: Option<u64>,
     samples: u64,
     events: u64,
+    /// The processor time of the events; absent if the source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
     /// Whether the source was multiplexed, so that `events` is scaled to the whole time.
     scaled: bool,
     /// The 95 % bound of scaled events, if known.
@@ -50,6 +56,7 @@ impl SourceSummary {
             period: source.period,
             samples,
             events,
+            seconds: source.time.map(|time| time.seconds(events)),
             scaled: source.slices.is_some(),
             error: source.error(),
             errata: metadata.errata(&source.name),
@@ -79,8 +86,9 @@ pub(crate) fn tables(
             text += &format!("{} more calls: {all}\n", thousands(more as u64));
         }
         if omitted != 0 {
+            let of = if tree.time.is_some() { "time" } else { "events" };
             text +=
-                &format!("{} calls with less than 1 % of the events\n", thousands(omitted as u64));
+                &format!("{} calls with less than 1 % of the {of}\n", thousands(omitted as u64));
         }
     }
     for table in &report.tables {
@@ -95,13 +103,30 @@ pub(crate) fn tables(
 impl Record for SourceSummary {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::name("source"), |row| row.source.clone()),
-        Field::new(Column::number("period"), |row| row.period.map_or_else(String::new, thousands)),
+        Field::new(Column::number("period"), |row| {
+            period(row.period, row.seconds.is_some()).unwrap_or_default()
+        }),
         Field::new(Column::number("samples"), |row| thousands(row.samples)),
         Field::new(Column::number("events, estimated"), |row| match row.error {
-            Some(error) => format!("{} ±{}", thousands(row.events), thousands(error)),
-            None => thousands(row.events),
+            Some(error) if row.seconds.is_none() => {
+                format!("{} ±{}", thousands(row.events), thousands(error))
+            }
+            _ => events(row.events, row.seconds),
+        }),
+        Field::new(Column::number("processor time"), |row| match row.error {
+            Some(error) if row.seconds.is_some() => {
+                let bound = row.seconds.map(|time| time * float(error) / float(row.events.max(1)));
+                format!("{} ±{}", processor_time(row.seconds), processor_time(bound))
+            }
+            _ => processor_time(row.seconds),
         }),
     ];
+}
+
+/// A source's period, if it is known: events, or a time.
+pub(crate) fn period(period: Option<u64>, is_time: bool) -> Option<String> {
+    let time = |period: u64| duration(float(period.saturating_mul(UNIT_NS)));
+    Some(if is_time { time(period?) } else { thousands(period?) })
 }
 
 impl Record for Call {
@@ -110,7 +135,8 @@ impl Record for Call {
         Field::new(Column::number("self"), |call| {
             percent(call.share.value * float(call.own) / float(call.total.max(1)))
         }),
-        Field::new(Column::number("events").extra(), |call| thousands(call.total)),
+        Field::new(Column::number("events").extra(), |call| events(call.total, call.seconds)),
+        Field::new(Column::number("time").extra(), |call| processor_time(call.seconds)),
         Field::new(Column::name("process, function"), |call| {
             " ".repeat(call.depth as usize) + &call.value.to_string()
         }),

@@ -1,6 +1,6 @@
 //! Tables of samples: their text, and their rows as comma-separated values have them.
 
-use crate::output::number::{percent, thousands};
+use crate::output::number::{events, percent, processor_time, thousands};
 use crate::output::table::{Column, Section};
 use halprof_profile::aggregate::key::{Key, has_totals};
 use halprof_profile::aggregate::share::Share;
@@ -60,7 +60,8 @@ pub(crate) fn section(
     if has_totals && !part.is_mixed() {
         columns.push(Column::number("total"));
     }
-    columns.extend([Column::number("samples"), Column::number("events").extra()]);
+    columns.push(Column::number("samples"));
+    columns.extend(["events", "time"].map(|head| Column::number(head).extra()));
     columns.extend(key_columns(by));
     let source = part.source.as_deref().filter(|_| several);
     Section {
@@ -79,7 +80,8 @@ fn cells(part: &SourceSection, row: &GroupTotals) -> Vec<String> {
         let total = row.with_callees.map(|both| Share::of(both.total, part.all.events).value);
         cells.extend(total.map(percent));
     }
-    cells.extend([row.totals.samples, row.totals.events].map(thousands));
+    cells.push(thousands(row.totals.samples));
+    cells.extend([events(row.totals.events, row.seconds), processor_time(row.seconds)]);
     cells.extend(row.values.iter().map(ToString::to_string));
     cells
 }

@@ -135,7 +135,7 @@ fn a_table_has_its_columns_whatever_is_in_it() {
         assert_eq!(full, empty, "{table}");
     }
     let by = |keys| head(&format!("report {file} --by {keys}"));
-    let share = "samples,events,self,total,share.value,share.low,share.high,modelled";
+    let share = "samples,events,seconds,self,total,share.value,share.low,share.high,modelled";
     assert_eq!(by("process,symbol"), format!("source,process,process_name,module,symbol,{share}"));
 }
 

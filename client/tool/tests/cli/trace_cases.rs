@@ -136,8 +136,9 @@ fn an_interrupt_of_the_timer_is_one_sample() {
     let Some(file) = shared("cases/etw/timer-twice.etl") else { return };
     let report = json(&format!("report {file}"));
     let timer = &report["by_source"][0];
-    let found = json!([timer["source"], timer["samples"], timer["events"]]);
-    assert_eq!(found, json!(["Timer", 286, 2_860_000]));
+    let fields = ["source", "samples", "events", "seconds"].map(|field| &timer[field]);
+    // Each is of 10,000 units of 100 ns.
+    assert_eq!(json!(fields), json!(["Timer", 286, 2_860_000, 0.286]));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The marks of a recording: a track for each channel, with a line for each mark.
 
-use super::units::{duration, fitting};
+use super::units::fitting;
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
 use crate::aggregate::marks::{Marks, Summary};
 use crate::export::selection::Export;
-use crate::number::thousands;
+use crate::number::{duration, thousands};
 use std::fmt::Write;
 
 /// The margin at the left for the channels' names.

@@ -1,12 +1,12 @@
 //! One page with the pictures of every source and a table. It needs no network and no other file,
 //! and can be read without its script.
 
-use super::units::{duration, fraction, share};
+use super::units::{fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 use crate::export::selection::{Export, stacks};
-use crate::number::thousands;
+use crate::number::{duration, thousands};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};

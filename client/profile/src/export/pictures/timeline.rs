@@ -1,11 +1,11 @@
 //! A timeline: the rate of one source over time, summed and track by track.
 
-use super::units::{duration, fitting, si, step};
+use super::units::{fitting, si, step};
 use super::{Drawing, RIGHT, WIDTH, escaped};
 use crate::aggregate::samples::{Bin, Bins, TrackBy};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::export::selection::Export;
-use crate::number::thousands;
+use crate::number::{duration, thousands};
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,5 +1,7 @@
 //! Numbers and names in readable form.
 
+use crate::number::short;
+
 /// With an SI prefix: `1.5 G`.
 pub(super) fn si(value: f64) -> String {
     const PREFIXES: [(f64, &str); 6] =
@@ -7,37 +9,6 @@ pub(super) fn si(value: f64) -> String {
     let prefix = PREFIXES.iter().find(|&&(unit, _)| value >= unit);
     let &(unit, name) = prefix.unwrap_or(&(1.0, ""));
     format!("{}{name}", short(value / unit))
-}
-
-/// Three significant digits, without trailing zeros.
-pub(super) fn short(value: f64) -> String {
-    let digits = match value.abs() {
-        v if v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        let text = text.trim_end_matches('0').trim_end_matches('.');
-        return text.to_owned();
-    }
-    text
-}
-
-/// A suitable unit for a time of this many nanoseconds, and its length in nanoseconds.
-pub(super) fn time_unit(nanoseconds: f64) -> (&'static str, f64) {
-    match nanoseconds {
-        ns if ns >= 1e9 => ("s", 1e9),
-        ns if ns >= 1e6 => ("ms", 1e6),
-        ns if ns >= 1e3 => ("µs", 1e3),
-        _ => ("ns", 1.0),
-    }
-}
-
-/// Nanoseconds in a suitable unit.
-pub(super) fn duration(nanoseconds: f64) -> String {
-    let (unit, size) = time_unit(nanoseconds);
-    format!("{} {unit}", short(nanoseconds / size))
 }
 
 /// A step of 1, 2 or 5 times a power of ten that divides `length` into at most `most` parts.
@@ -87,8 +58,6 @@ mod tests {
         ] {
             assert_eq!(si(value), text);
         }
-        assert_eq!(duration(1_048_576.0), "1.05 ms");
-        assert_eq!(duration(150e6), "150 ms");
     }
 
     #[test]

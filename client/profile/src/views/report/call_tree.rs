@@ -3,6 +3,7 @@
 use super::ReportBuilder;
 use crate::aggregate::aggregator::{GroupBy, GroupKey};
 use crate::aggregate::key::{Fields, Key, Value};
+use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::share::Share;
 use crate::aggregate::totals::Totals;
 use schemars::JsonSchema;
@@ -19,6 +20,8 @@ const CUT: u64 = 100;
 pub struct CallTree {
     /// The source.
     pub source: Arc<str>,
+    /// How much processor time its events are, if it samples that.
+    pub time: Option<ProcessorTime>,
     root: Node,
 }
 
@@ -55,6 +58,9 @@ pub struct Call {
     pub own: u64,
     /// The same with all that it called.
     pub total: u64,
+    /// The processor time of `total`; absent if the source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// The share of `total` in the events of the source.
     pub share: Share,
 }
@@ -95,6 +101,7 @@ impl CallTree {
                 value: value.clone(),
                 own: callee.own,
                 total: callee.total.events,
+                seconds: self.time.map(|time| time.seconds(callee.total.events)),
                 share: Share::weighted(callee.total, all),
             });
             omitted += self.visit(callee, depth + 1, calls);
@@ -126,9 +133,10 @@ impl ReportBuilder<'_> {
             }
             node.own = node.own.saturating_add(totals.events);
         });
-        let trees = roots
-            .into_iter()
-            .map(|(source, root)| CallTree { source: self.aggregate.filter.source(source), root });
+        let trees = roots.into_iter().map(|(source, root)| {
+            let source = self.aggregate.filter.source(source);
+            CallTree { source, time: None, root }
+        });
         trees.collect()
     }
 

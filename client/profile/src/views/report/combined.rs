@@ -68,14 +68,8 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
         }
     }
     let recordings = reports.into_iter().map(|report| report.recording);
-    Some(Report {
-        recording: Recording::combined(recordings.collect())?,
-        sources,
-        total,
-        tables,
-        call_trees,
-        symbols,
-    })
+    let recording = Recording::combined(recordings.collect())?;
+    Some(Report { recording, sources, total, tables, call_trees, symbols }.with_times())
 }
 
 fn table(tables: &[&Table], query: &Query) -> Option<Table> {

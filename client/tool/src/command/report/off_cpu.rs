@@ -56,7 +56,7 @@ pub(crate) struct WaitCall {
 
 impl From<Call> for WaitCall {
     fn from(call: Call) -> Self {
-        let Call { depth, value, own, total, share } = call;
+        let Call { depth, value, own, total, share, seconds: _ } = call;
         Self { depth, value, self_ns: own, total_ns: total, share: share.value }
     }
 }

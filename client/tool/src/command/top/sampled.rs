@@ -7,11 +7,11 @@ use crate::cli::args::joined;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
-use crate::output::number::thousands;
+use crate::output::number::{processor_time, thousands};
 use crate::output::table::{Column, Width};
 use crate::results::head::head;
 use crate::results::recording::{InPass, in_pass, metadata};
-use crate::results::report_text;
+use crate::results::report_text::{self, period};
 use crate::results::sample_rows::{absent_beside_source, source_rows};
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
 use crate::run::runner::{Every, Runner};
@@ -224,15 +224,14 @@ fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
         Column::number("share"),
         Column::number("95 %"),
         Column::number("samples"),
-        Column::number("events").extra(),
+        Column::number(if part.seconds.is_some() { "time" } else { "events" }).extra(),
     ];
     columns.extend(by.iter().map(|key| Column::name(key.name())));
     let name = part.source.as_deref().unwrap_or_default();
     let mut sources = report.sources.iter();
-    let period = sources.find(|source| &*source.name == name);
-    let period = period.and_then(|source| source.period).map(thousands);
+    let source = sources.find(|source| &*source.name == name);
     Table {
-        title: match period {
+        title: match source.and_then(|source| period(source.period, source.time.is_some())) {
             Some(period) => format!("{}, period {period}", Escaped(name)),
             None => Escaped(name).to_string(),
         },
@@ -257,7 +256,11 @@ fn row(source: &str, row: &reports::GroupTotals) -> PictureRow {
         shown(|share| share.value, |value| format!("{value:.2} %")),
         shown(Share::bound, |bound| format!("±{bound:.2}")),
         Cell::Number(thousands(row.totals.samples), float(row.totals.samples)),
-        Cell::Number(thousands(row.totals.events), float(row.totals.events)),
+        Cell::Number(
+            row.seconds
+                .map_or_else(|| thousands(row.totals.events), |_| processor_time(row.seconds)),
+            float(row.totals.events),
+        ),
     ];
     let key = format!("{source}\n{}", names.join("\n"));
     cells.extend(names.into_iter().map(Cell::Name));
