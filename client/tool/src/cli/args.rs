@@ -19,7 +19,7 @@ use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
 use sim::machines::models::MODELS;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -74,6 +74,9 @@ const WITHOUT_MACHINE: [&str; 10] = [
 const CSV: &str = "csv";
 const JSON_LINES: &str = "jsonl";
 const MACHINE: &str = "machine";
+
+/// What `record` writes, and the commands that read a recording read, where no file is named.
+const RECORDING: &str = "halprof.rec";
 
 /// Counts and samples hardware performance events on Windows, or on a model of a real processor.
 #[derive(Debug, Parser)]
@@ -550,7 +553,7 @@ pub(crate) struct Record {
     #[arg(long, short, visible_alias = "pid", value_name = "PID", conflicts_with = "program", help_heading = WHAT)]
     pub(crate) process: Option<u32>,
     /// The file to write, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
+    #[arg(long, short, value_name = "FILE", default_value = RECORDING, help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
 }
 
@@ -585,7 +588,7 @@ fn by_keys() -> String {
 #[derive(Debug, Args)]
 pub(crate) struct Report {
     /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
-    #[arg(default_value = "halprof.rec", value_name = "FILE")]
+    #[arg(default_value = RECORDING, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "KEYS", help = by_keys(), help_heading = WHAT)]
     pub(crate) by: Vec<String>,
@@ -628,13 +631,14 @@ impl Report {
 
 #[derive(Debug, Args)]
 pub(crate) struct Annotate {
-    /// A recording made by `halprof record`
-    pub(crate) file: PathBuf,
+    /// A recording made by `halprof record`; may be left out before a SYMBOL, ADDRESS or RANGE
+    #[arg(default_value = RECORDING, value_name = "FILE")]
+    file: PathBuf,
     /// A function by its name, in which `*` matches any text, or by an address in it (0x...); or a range
     /// of addresses (0x1000-0x1040, 0x1000+64), which needs no symbols [default: the function with the
     /// most events]
-    #[arg(value_name = "SYMBOL|ADDRESS|RANGE")]
-    pub(crate) location: Option<String>,
+    #[arg(value_name = "PLACE")]
+    location: Option<String>,
     /// Another recording, whose samples are added; may be given several times
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub(crate) with: Vec<PathBuf>,
@@ -673,6 +677,20 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) naming: Naming,
     /// The program and its arguments
+impl Annotate {
+    /// The recording, and what to show of it. A single argument that neither is a file nor is called
+    /// like one says what to show.
+    pub(crate) fn place(&self) -> (&Path, Option<&str>) {
+        const RECORDINGS: [&str; 3] = ["rec", "etl", "zip"];
+        let extension = self.file.extension().and_then(OsStr::to_str);
+        let is_file = extension.is_some_and(|own| RECORDINGS.contains(&own)) || self.file.exists();
+        match (self.location.as_deref(), self.file.to_str()) {
+            (None, Some(location)) if !is_file => (Path::new(RECORDING), Some(location)),
+            (location, _) => (&self.file, location),
+        }
+    }
+}
+
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
@@ -685,10 +703,11 @@ pub(crate) enum CodeKey {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("which marks").required(true).args(["file", "program"]))]
+#[command(group = ArgGroup::new("which marks").args(["file", "program"]))]
 pub(crate) struct Timeline {
     /// A recording made by `halprof timeline` or `halprof record`
-    pub(crate) file: Option<PathBuf>,
+    #[arg(default_value = RECORDING)]
+    pub(crate) file: PathBuf,
     /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
     #[arg(long, value_name = "WIDTH", value_parser = width, help_heading = WHAT)]
     pub(crate) ticks: Option<Duration>,
@@ -724,7 +743,7 @@ fn width(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Args)]
 pub(crate) struct Script {
     /// A recording made by `halprof record`
-    #[arg(default_value = "halprof.rec")]
+    #[arg(default_value = RECORDING)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) filters: Filters,
@@ -879,7 +898,7 @@ pub(crate) struct Top {
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// Recordings made by `halprof record`; formats without times take several
-    #[arg(default_value = "halprof.rec", value_name = "FILE")]
+    #[arg(default_value = RECORDING, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// What to write; a format that holds one source takes the first that passes the filters
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]

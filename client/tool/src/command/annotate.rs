@@ -89,14 +89,14 @@ struct InstructionSamples {
 }
 
 /// The recordings that are summed up.
-fn recordings(options: &args::Annotate) -> Vec<PathBuf> {
-    let first = std::iter::once(&options.file);
-    first.chain(&options.with).cloned().collect()
+fn recordings(first: &Path, others: &[PathBuf]) -> Vec<PathBuf> {
+    std::iter::once(first.to_owned()).chain(others.iter().cloned()).collect()
 }
 
 pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
-    let target = options.location.as_deref().map_or(Target::Hottest, Target::parse);
-    let files = recordings(options);
+    let (file, location) = options.place();
+    let target = location.map_or(Target::Hottest, Target::parse);
+    let files = recordings(file, &options.with);
     let filter = filters::filter(&options.filters, &files)?;
     let path = options.naming.path(output)?;
     let annotated = Annotated::read(&files, &target, &filter, &path)?;

@@ -125,10 +125,10 @@ pub(crate) fn run(options: &args::Timeline, machine: Option<&str>, output: &Outp
             "Leave out `--machine`: it shows the marks of a program that runs here, or of a recording.",
         ));
     }
-    let Some(file) = &options.file else {
+    if !options.program.is_empty() {
         return record_and_show(options, output);
-    };
-    let is_damaged = show(options, file, None, output)?;
+    }
+    let is_damaged = show(options, &options.file, None, output)?;
     Ok(if is_damaged { INCOMPLETE } else { 0 })
 }
 
