@@ -23,7 +23,7 @@ pub mod target;
 use crate::cli::habits;
 use crate::output::error::{Error, Result};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use cli::args::{Arguments, Commands};
+use cli::args::{self, Arguments, Commands};
 use cli::help;
 use command::{
     annotate, check, completions, convert, doctor, explain, export, info, installation, list,
@@ -72,8 +72,9 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         Ok(arguments) => arguments,
         Err(error) => return before_parsing(&given).fail(&error),
     };
-    if arguments.iter().skip(1).eq(["help", "workload"]) {
-        let printed = Output::text().print(&format!("{}\n", help::WORKLOAD));
+    if arguments.ends_with(&["help".into(), "workload".into()]) {
+        let text = Width::of(args::width(&arguments)).fitted(help::WORKLOAD);
+        let printed = Output::text().print(&format!("{text}\n"));
         return printed.map_or_else(|error| Output::text().fail(&error), |()| 0);
     }
     let parsed = match Arguments::parse_from(&arguments) {

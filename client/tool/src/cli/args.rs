@@ -5,6 +5,7 @@ use crate::output::Output;
 use crate::output::download;
 use crate::output::error::Error;
 use crate::output::number::thousands;
+use crate::output::table::Width;
 use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -39,15 +40,18 @@ const MODEL: &str = "Modelled machines";
 const RARE: &str = "Rarely needed";
 
 /// The options below that heading, in every command that has them.
-const RARELY_NEEDED: [&str; 11] = [
+const RARELY_NEEDED: [&str; 14] = [
     "approximate",
+    "dump",
     "event_file",
     "kill_children",
     "metric_file",
+    "no_managed",
     "openmetrics",
     "passes",
     "per_core_type",
     "pin",
+    "quirks",
     "rotate",
     "trim",
     "width",
@@ -71,12 +75,13 @@ const WITHOUT_MACHINE: [&str; 10] = [
     "uninstall",
 ];
 
+/// What `record` writes, and the commands that read a recording read, where no file is named.
+const RECORDING: &str = "halprof.rec";
+
 const CSV: &str = "csv";
 const JSON_LINES: &str = "jsonl";
 const MACHINE: &str = "machine";
-
-/// What `record` writes, and the commands that read a recording read, where no file is named.
-const RECORDING: &str = "halprof.rec";
+const WIDTH: &str = "width";
 
 /// Counts and samples hardware performance events on Windows, or on a model of a real processor.
 #[derive(Debug, Parser)]
@@ -135,7 +140,9 @@ impl Arguments {
     pub(crate) fn parse_from<T: Into<OsString> + Clone>(
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
-        let mut matches = Self::definition().try_get_matches_from(arguments)?;
+        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        let mut matches =
+            readable(Self::definition(), width(&arguments)).try_get_matches_from(arguments)?;
         let (csv, json_lines) = (is_set(&matches, CSV), is_set(&matches, JSON_LINES));
         let given_machine = of_command::<String>(&matches, MACHINE)
             .or_else(|| matches.get_one::<String>(MACHINE))
@@ -148,6 +155,25 @@ impl Arguments {
     pub(crate) fn machine(&self) -> &str {
         self.given_machine.as_deref().unwrap_or(DEFAULT_MACHINE)
     }
+}
+
+/// The value of `--width` before anything is parsed, for help.
+pub(crate) fn width(arguments: &[OsString]) -> Option<usize> {
+    let own = arguments.iter().map_while(|argument| argument.to_str());
+    let mut own = own.take_while(|&argument| argument != "--");
+    let value = own.find_map(|argument| argument.strip_prefix("--width"))?;
+    value.strip_prefix('=').or_else(|| own.next())?.parse().ok()
+}
+
+/// The same command line, as its help shows it in so many columns: options that all commands have and
+/// few need stand in the tool's own help alone.
+fn readable(mut command: Command, width: Option<usize>) -> Command {
+    if let Some(columns) = width {
+        command = command.term_width(columns);
+    }
+    let rare = command.get_arguments().find(|argument| argument.get_id() == WIDTH).cloned();
+    let command = command.mut_subcommands(|one| one.args(rare.clone().map(|rare| rare.hide(true))));
+    help::with_groups(command, Width::of(width))
 }
 
 fn machine() -> Arg {
@@ -190,7 +216,7 @@ fn rarely_needed_last(mut command: Command) -> Command {
 pub(crate) enum Commands {
     /// List the built-in models
     Machines(Machines),
-    /// Show which profiling interface is in use, why, and what each processor can count
+    /// Show which profiling interface is in use and why, and each processor's counters
     #[command(after_help = help::INFO)]
     Info,
     /// List the sources that can be counted or sampled
@@ -199,13 +225,13 @@ pub(crate) enum Commands {
     /// Check whether sources can run together, and on which counters
     #[command(after_help = help::CHECK)]
     Check(Check),
-    /// Count events
+    /// Count events while a program runs, or for some time
     #[command(after_help = help::STAT)]
     Stat(Stat),
-    /// Sample events to a file
+    /// Sample events into a recording
     #[command(after_help = help::RECORD)]
     Record(Record),
-    /// Summarize a recording
+    /// Summarize a recording, or a trace (.etl) of WPR or xperf
     #[command(after_help = help::REPORT)]
     Report(Report),
     /// Show the instructions of a function, each with its samples
@@ -214,24 +240,24 @@ pub(crate) enum Commands {
     /// Print every sample of a recording, one per line
     #[command(after_help = help::SCRIPT)]
     Script(Script),
-    /// Write a recording as a picture, or in the format of another profiler
+    /// Write a picture, or a file for another profiler
     #[command(after_help = help::EXPORT)]
     Export(Export),
-    /// Make a recording of a trace of Windows' own tracing: smaller, and faster to read again
+    /// Make a recording of a trace (.etl): smaller, and faster to read again
     #[command(after_help = help::CONVERT)]
     Convert(Convert),
-    /// Execute a range of a program's code step by step and count exactly what it does
+    /// Execute a function step by step, and count exactly what it does
     #[command(after_help = help::SIMULATE)]
     Simulate(Simulate),
-    /// Show what a program marked, with the time: record it, or read a recording
+    /// Run a program and show its marks with their times, or those of a recording
     #[command(after_help = help::TIMELINE)]
     Timeline(Timeline),
-    /// Watch event rates, or the functions that samples fall in, live on the terminal
+    /// Watch event rates or the hottest functions, live on the terminal
     #[command(after_help = help::TOP)]
     Top(Top),
     /// Show the performance-monitoring registers, field by field
     Registers(Registers),
-    /// Let user mode read the counters by RDPMC while a program runs, or until Ctrl-C
+    /// Let programs read the counters by RDPMC
     #[command(after_help = help::RDPMC)]
     Rdpmc(Rdpmc),
     /// Check what would prevent a measurement, and say how to fix it
@@ -405,7 +431,7 @@ pub(crate) struct Work {
     #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// What a modelled machine runs: events and their amounts, e.g.
-    /// `instructions=1000000,cycles=2000000` (see below)
+    /// `instructions=1000000,cycles=2000000`; see `halprof help workload`
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
@@ -631,7 +657,7 @@ impl Report {
 
 #[derive(Debug, Args)]
 pub(crate) struct Annotate {
-    /// A recording made by `halprof record`; may be left out before a SYMBOL, ADDRESS or RANGE
+    /// A recording made by `halprof record`; may be left out before a PLACE
     #[arg(default_value = RECORDING, value_name = "FILE")]
     file: PathBuf,
     /// A function by its name, in which `*` matches any text, or by an address in it (0x...); or a range
@@ -649,6 +675,20 @@ pub(crate) struct Annotate {
     pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: Naming,
+}
+
+impl Annotate {
+    /// The recording, and what to show of it. A single argument that neither is a file nor is called
+    /// like one says what to show.
+    pub(crate) fn place(&self) -> (&Path, Option<&str>) {
+        const RECORDINGS: [&str; 3] = ["rec", "etl", "zip"];
+        let extension = self.file.extension().and_then(OsStr::to_str);
+        let is_file = extension.is_some_and(|own| RECORDINGS.contains(&own)) || self.file.exists();
+        match (self.location.as_deref(), self.file.to_str()) {
+            (None, Some(location)) if !is_file => (Path::new(RECORDING), Some(location)),
+            (location, _) => (&self.file, location),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -677,20 +717,6 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) naming: Naming,
     /// The program and its arguments
-impl Annotate {
-    /// The recording, and what to show of it. A single argument that neither is a file nor is called
-    /// like one says what to show.
-    pub(crate) fn place(&self) -> (&Path, Option<&str>) {
-        const RECORDINGS: [&str; 3] = ["rec", "etl", "zip"];
-        let extension = self.file.extension().and_then(OsStr::to_str);
-        let is_file = extension.is_some_and(|own| RECORDINGS.contains(&own)) || self.file.exists();
-        match (self.location.as_deref(), self.file.to_str()) {
-            (None, Some(location)) if !is_file => (Path::new(RECORDING), Some(location)),
-            (location, _) => (&self.file, location),
-        }
-    }
-}
-
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
@@ -709,7 +735,7 @@ pub(crate) struct Timeline {
     #[arg(default_value = RECORDING)]
     pub(crate) file: PathBuf,
     /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
-    #[arg(long, value_name = "WIDTH", value_parser = width, help_heading = WHAT)]
+    #[arg(long, value_name = "WIDTH", value_parser = column, help_heading = WHAT)]
     pub(crate) ticks: Option<Duration>,
     /// Measure from each mark on channel A to the next on channel B by the same thread
     #[arg(long, value_name = "A,B", help_heading = WHAT)]
@@ -732,7 +758,7 @@ pub(crate) struct Timeline {
 }
 
 /// The width of a column of ticks.
-fn width(text: &str) -> Result<Duration, String> {
+fn column(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(width) if !width.is_zero() => Ok(width),
         Ok(_) => Err("a column must be wider than 0".to_owned()),
@@ -872,7 +898,8 @@ pub(crate) struct Top {
         value_parser = fraction
     )]
     pub(crate) interval: f64,
-    /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`
+    /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`; see
+    /// `halprof help workload`
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds

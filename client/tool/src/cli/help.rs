@@ -2,6 +2,36 @@
 //!
 //! A test takes every line that begins with `halprof` for a command line.
 
+use crate::output::table::Width;
+use clap::Command;
+
+/// The commands by what they are for, those that most need first.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Measure", &["stat", "record", "top", "timeline", "simulate", "rdpmc"]),
+    ("Read", &["report", "annotate", "script", "export", "convert"]),
+    ("Look up", &["list", "explain", "check", "info", "machines", "registers"]),
+    ("Install", &["doctor", "install", "uninstall", "start", "stop", "completions"]),
+];
+
+/// Lets the help of the tool show the commands in groups, which clap has for options alone.
+pub(crate) fn with_groups(command: Command, width: Width) -> Command {
+    let heading = *command.get_styles().get_header();
+    let literal = *command.get_styles().get_literal();
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (group, names) in GROUPS {
+        template += &format!("\n{heading}{group}:{heading:#}\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let about = width.prose(15, &about);
+            template += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
+        }
+    }
+    let command = command.override_usage("halprof [OPTIONS] <COMMAND>");
+    let command = command.help_template(template + "\n{all-args}{after-help}");
+    command.mut_subcommands(|one| one.hide(true))
+}
+
 pub(crate) const HALPROF: &str = "\
 Examples:
   halprof stat -e TotalIssues,CacheMisses -- app.exe     count while a program runs
@@ -31,10 +61,8 @@ Examples:
   halprof check -e TotalIssues,TotalCycles,CacheMisses
   halprof check -g TotalIssues,TotalCycles";
 
-/// The syntax of `--workload`.
-macro_rules! workload {
-    () => {
-        "\
+/// What `halprof help workload` prints.
+pub(crate) const WORKLOAD: &str = "\
 Workloads (modelled machines only):
   instructions=N cycles=N branches=N branch-misses=N ref-cycles=N llc-references=N
   llc-misses=N l1d-accesses=N l1d-misses=N l1i-fetches=N l1i-misses=N
@@ -48,15 +76,9 @@ Workloads (modelled machines only):
   short=A+L                      short.exe runs from A nanoseconds on, for L of them
   skid=N                         interrupts come N steps late
   Default: 100 million instructions in 150 million cycles on each processor, 90 % user.
-  Events of issue slots have amounts too, where they are counted."
-    };
-}
+  Events of issue slots have amounts too, where they are counted.";
 
-/// What `halprof help workload` prints.
-pub(crate) const WORKLOAD: &str = workload!();
-
-pub(crate) const STAT: &str = concat!(
-    "\
+pub(crate) const STAT: &str = "\
 Examples:
   halprof stat                                   the default counts and metrics, until Ctrl-C
   halprof stat -e TotalIssues:u,CacheMisses -d 5
@@ -70,14 +92,9 @@ Metric files (--metric-file FILE) are TOML:
   id = \"stall-share\"
   name = \"cycles stalled\"
   unit = \"%\"
-  formula = \"100 * r01A2 / cycles\"   sources or quantities, each with :u or :k
+  formula = \"100 * r01A2 / cycles\"   sources or quantities, each with :u or :k";
 
-",
-    workload!()
-);
-
-pub(crate) const RECORD: &str = concat!(
-    "\
+pub(crate) const RECORD: &str = "\
 Periods:
   -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
   Modes come before or after it: -e TotalCycles:100000:u
@@ -89,11 +106,7 @@ Examples:
   halprof record -e TotalCycles:u,CacheMisses -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
   halprof record --rate auto -- app.exe
-  halprof record --branches -e BranchInstructions:u -- app.exe
-
-",
-    workload!()
-);
+  halprof record --branches -e BranchInstructions:u -- app.exe";
 
 pub(crate) const REPORT: &str = "\
 Examples:
@@ -190,6 +203,16 @@ Examples:
 mod tests {
     use super::*;
     use crate::cli::args::Arguments;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let command = Arguments::definition();
+        let mut commands: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        commands.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, commands);
+    }
 
     /// The shortest period of a source that counts events.
     const SHORTEST: u64 = 4_096;

@@ -8,15 +8,14 @@ use std::process::{Command, Output};
 #[path = "../../examples/manual/pages.rs"]
 mod pages;
 
-/// The commands that `halprof help` lists.
-fn commands() -> Vec<String> {
+/// The commands that `halprof help` lists, in groups of what they are for.
+pub(crate) fn commands() -> Vec<String> {
     let help = halprof("help").stdout;
-    let (_, list) = help.split_once("Commands:\n").expect("the commands");
-    let lines = list.lines().take_while(|line| line.starts_with("  "));
+    let (groups, _) = help.split_once("\nOptions:").expect("the options");
     // The second line of an explanation is indented far to the right.
-    let names = lines.filter(|line| !line.starts_with("   "));
-    let names = names.filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
+    let lines = groups.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = lines.filter(|line| !line.starts_with(' '));
+    names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// Runs a Debian program; `None`, with a message, if it is missing and not required.

@@ -1,6 +1,7 @@
 //! What does a user see at 60, 80 and 120 columns? Each screen is a file in `tests/screens`; after
 //! an intended change, running the tests with `HALPROF_SCREENS=write` rewrites them.
 
+use crate::cli::manuals::commands;
 use crate::cli::support::{Ran, command, folder, halprof, json, text};
 use crate::cli::{branches, timeline};
 
@@ -77,11 +78,26 @@ fn no_line_is_longer_than_asked() {
         format!("report {edges} --by edge,line"),
         format!("script {file}"),
         "--machine hybrid explain TotalIssues".to_owned(),
+        "--machine hybrid stat --topdown".to_owned(),
+        "help workload".to_owned(),
     ] {
         for columns in WIDTHS {
-            let ran = halprof(&format!("{line} --width {columns}"));
+            let ran = halprof(&format!("--width {columns} {line}"));
             assert_eq!(ran.status, 0, "{line}: {}", ran.stderr);
             assert_width(&line, &ran.stdout, columns);
+        }
+    }
+}
+
+/// What each command's help says, but for its usage, which clap does not break.
+#[test]
+fn help_keeps_to_its_width() {
+    for name in commands().iter().map(String::as_str).chain([""]) {
+        for columns in WIDTHS {
+            let help = halprof(&format!("--width {columns} help {name}")).stdout;
+            let lines: Vec<&str> =
+                help.lines().filter(|line| !line.starts_with("Usage: ")).collect();
+            assert_width(&format!("help {name}"), &lines.join("\n"), columns);
         }
     }
 }
