@@ -56,6 +56,32 @@ fn a_sentence_says_cycles_where_the_counter_mask_counts_them() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// Where the counter mask is compared with a number that the sentence has, it is that number; a row
+/// for a number, or for a part of a name, could take another's words. In a frontend or latency event
+/// the number is in the extra register.
+#[test]
+fn a_sentence_that_says_at_least_a_number_says_the_counter_mask() {
+    let said = |sentence: &str| {
+        let (_, after) = sentence.split_once(" at least ")?;
+        after.split(' ').next()?.parse::<u16>().ok()
+    };
+    let broken = sentences_that(|event, sentence| {
+        let compares = event.msr.is_none() && !event.invert;
+        compares && said(sentence).is_some_and(|number| number != u16::from(event.counter_mask))
+            || event.name.contains("_GE_") && said(sentence).is_none() && !event.invert
+    });
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Otherwise it would read as a count of this thread.
+#[test]
+fn a_sentence_names_the_threads_or_the_core_where_the_any_thread_bit_is_set() {
+    let broken = sentences_that(|event, sentence| {
+        event.any_thread && !sentence.contains("thread") && !sentence.contains("core")
+    });
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
 #[test]
 fn a_meaning_says_from_where_it_is_known_and_for_which_core() {
     let one = |table| Microarchitecture::all().iter().find(|one| one.table == table);
@@ -96,6 +122,20 @@ fn a_meaning_says_from_where_it_is_known_and_for_which_core() {
             "lunarlake_skymont",
             "BUS_LOCK.LOCK_CYCLES",
             "Cycles in which a bus lock of this core holds.",
+            Basis::Name,
+        ),
+        // Not `that missed the L1 data cache and the L2 serves`, which reads as a miss of both.
+        (
+            "sierraforest",
+            "MEM_BOUND_STALLS_LOAD.L2_HIT",
+            "Cycles in which the core stalls for a load that missed the L1 data cache, served by the L2.",
+            Basis::Name,
+        ),
+        // A table's row comes before that for all.
+        (
+            "novalake_coyotecove",
+            "FP_ARITH_INST_RETIRED.VECTOR_256B",
+            "256-bit packed floating-point arithmetic instructions retired.",
             Basis::Name,
         ),
         // The base's alone.
