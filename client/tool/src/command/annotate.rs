@@ -4,7 +4,7 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Escaped;
-use crate::output::number::{percent, thousands};
+use crate::output::number::{counted, percent, thousands};
 use crate::output::style::styled;
 use crate::output::table::{Column, Layout, Width, cut};
 use crate::select::branches::dropped;
@@ -357,9 +357,9 @@ fn head(annotated: &Annotated, width: Width) -> String {
         let share = Share::weighted(*sum, source.totals);
         let skid = Skid::of(interface, source.totals.samples, source.addressed).explanation;
         let all = format!(
-            "{}: {} samples here, {:.2} % of all events\n",
+            "{}: {} here, {:.2} % of all events\n",
             Escaped(&source.name),
-            thousands(sum.samples),
+            counted(sum.samples, "sample", "samples"),
             share.value * 100.0,
         );
         text += &width.fitted(&all);

@@ -1,6 +1,6 @@
 //! A row of the result: what an event counted on a group of processors, over one run or several.
 
-use crate::output::number::{optional, rounded, thousands};
+use crate::output::number::{bound, optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record};
 use crate::results::counts::{Counts, CpuGroup, EventCounts};
 use crate::select::time::nanoseconds;
@@ -201,7 +201,7 @@ impl CountRow {
             // Each run's estimate may be off in the same direction, whatever the spread of the runs.
             (_, None) if self.scaled => UNKNOWN.to_owned(),
             (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), value),
-            (None, Some(error)) => format!("±{}", thousands(rounded(error))),
+            (None, Some(error)) => bound(value, error),
             (None, None) => String::new(),
         }
     }
@@ -270,10 +270,10 @@ impl Repeats {
 /// The bound of an estimate that has too few slices for one.
 pub(crate) const UNKNOWN: &str = "± unknown";
 
-/// Half of an interval, as a percentage of its middle.
+/// Half of an interval, as a percentage of its middle if it does not reach below 0.
 pub(crate) fn relative(half: f64, middle: u128) -> String {
-    if middle == 0 {
-        return format!("±{:.0}", half.ceil());
+    if middle == 0 || half > float(middle) {
+        return bound(middle, half);
     }
     // Rounded up, never down.
     format!("±{:.2} %", (1e4 * half / float(middle)).ceil() / 100.0)

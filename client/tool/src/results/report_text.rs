@@ -3,7 +3,7 @@
 use super::head::head;
 use super::sample_rows::section;
 use crate::output::escape::Escaped;
-use crate::output::number::{events, percent, processor_time, thousands};
+use crate::output::number::{bound, events, percent, processor_time, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::errata;
 use halprof_measure::errata::Erratum;
@@ -109,7 +109,8 @@ impl Record for SourceSummary {
         Field::new(Column::number("samples"), |row| thousands(row.samples)),
         Field::new(Column::number("events, estimated"), |row| match row.error {
             Some(error) if row.seconds.is_none() => {
-                format!("{} ±{}", thousands(row.events), thousands(error))
+                let bound = bound(row.events.into(), float(error));
+                format!("{} {bound}", thousands(row.events))
             }
             _ => events(row.events, row.seconds),
         }),

@@ -37,9 +37,11 @@ pub(super) fn rate(rate: Option<Rate>) -> String {
 /// The bound of an estimated rate, or `?` if it is not known.
 pub(super) fn bound(rate: Option<Rate>) -> String {
     match rate {
-        Some(Rate { scaled: true, error, .. }) => {
-            error.map_or("?".to_owned(), |error| format!("±{}", short(error)))
-        }
+        Some(Rate { scaled: true, per_second, error }) => match error {
+            Some(error) if error > per_second => format!("≤{}", short(per_second + error)),
+            Some(error) => format!("±{}", short(error)),
+            None => "?".to_owned(),
+        },
         _ => String::new(),
     }
 }
