@@ -30,10 +30,19 @@ enum State {
     /// Outside, at full speed. A handler of a signal or an exception will return to the instruction
     /// that was interrupted, if any.
     Away(Option<Pending>),
+    /// In a function that the range has called, at full speed.
+    Called,
     /// In the range, about to complete this instruction.
     Inside(Pending),
     /// Outside after a jump, single-stepped. Once its stack frame is gone it has left for good.
     Strayed { stack: u64, steps: u64 },
+}
+
+impl State {
+    /// Whether its thread has entered the range and not returned from it.
+    const fn is_in_pass(self) -> bool {
+        !matches!(self, Self::Away(None))
+    }
 }
 
 /// An instruction being executed.
@@ -58,10 +67,15 @@ pub struct Outcome {
     pub steps: u64,
     /// Whether the limit of steps was reached, so that the program was ended.
     pub limited: bool,
-    /// Whether the user asked to stop, so that the program was ended.
+    /// Whether the user asked to stop, which ended the program.
     pub interrupted: bool,
+    /// Whether the program ran to its own end: it was neither limited nor interrupted.
+    pub complete: bool,
     /// The program's exit status, if it ended by itself.
     pub exit_status: Option<u32>,
+    /// Passes that did not end before their thread, or the program.
+    #[serde(skip)]
+    pub unfinished: u64,
     /// How often a thread jumped out of the range and was then not followed any further.
     #[serde(skip)]
     pub(crate) lost: u64,
@@ -121,11 +135,16 @@ impl Run<'_> {
             watching.thread().unpark();
             done
         });
+        for state in self.threads.values() {
+            self.outcome.unfinished += u64::from(state.is_in_pass());
+        }
+        // The signal may have reached the program too, and ended it.
+        self.outcome.interrupted = interrupted();
+        self.outcome.complete = !self.outcome.limited && !self.outcome.interrupted;
         if !ended.load(Ordering::Relaxed) {
             return done;
         }
         // Whatever failed did so because the program had been ended.
-        self.outcome.interrupted = true;
         self.outcome.exit_status = None;
         Ok(())
     }
@@ -149,7 +168,10 @@ impl Run<'_> {
         match event {
             Event::Trap(thread) => return self.trapped(thread),
             Event::Interrupted(thread) => self.interrupted(thread)?,
-            Event::ThreadEnded(thread) => drop(self.threads.remove(&thread)),
+            Event::ThreadEnded(thread) => {
+                let last = self.threads.remove(&thread);
+                self.outcome.unfinished += u64::from(last.is_some_and(State::is_in_pass));
+            }
             Event::Replaced => {
                 self.outcome.replaced = true;
                 self.threads.clear();
@@ -174,7 +196,7 @@ impl Run<'_> {
             // Another thread's breakpoint may come while this one is about to step.
             let before = match state {
                 State::Inside(pending) | State::Away(Some(pending)) => Some(pending),
-                State::Away(None) | State::Strayed { .. } => None,
+                State::Away(None) | State::Called | State::Strayed { .. } => None,
             };
             let before = before.filter(|pending| pending.registers.ip == breakpoint);
             let again = before.is_some_and(|pending| pending.again);
@@ -182,10 +204,10 @@ impl Run<'_> {
             return self.advance(thread, registers, again, enters);
         }
         match state {
-            State::Away(_) if self.simulation.contains(registers.ip) => {
+            State::Away(_) | State::Called if self.simulation.contains(registers.ip) => {
                 self.advance(thread, registers, false, false)
             }
-            State::Away(_) => {
+            State::Away(_) | State::Called => {
                 self.debuggee.pass_on(thread)?;
                 Ok(ControlFlow::Continue(None))
             }
@@ -197,7 +219,7 @@ impl Run<'_> {
                 let returned = registers.stack() > stack;
                 self.outcome.lost += u64::from(!returned && steps >= STRAYED_MAX);
                 if returned || steps >= STRAYED_MAX {
-                    return self.leave(thread);
+                    return self.leave(thread, State::Away(None));
                 }
                 self.stray(thread, stack, steps + 1)
             }
@@ -228,9 +250,9 @@ impl Run<'_> {
                 if self.simulation.contains(instruction.next_ip()) {
                     self.debuggee.break_at(instruction.next_ip())?;
                 }
-                self.leave(thread)
+                self.leave(thread, State::Called)
             }
-            Flow::Return => self.leave(thread),
+            Flow::Return => self.leave(thread, State::Away(None)),
             Flow::Local => self.stray(thread, registers.stack(), 0),
         }
     }
@@ -271,8 +293,8 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(None))
     }
 
-    fn leave(&mut self, thread: Thread) -> io::Result<Progress> {
-        self.threads.insert(thread, State::Away(None));
+    fn leave(&mut self, thread: Thread, state: State) -> io::Result<Progress> {
+        self.threads.insert(thread, state);
         self.debuggee.run(thread)?;
         Ok(ControlFlow::Continue(None))
     }
@@ -304,6 +326,7 @@ impl Run<'_> {
                 }
             }
             Some(State::Away(pending)) => returns_to = pending,
+            Some(State::Called) => return self.debuggee.run(thread),
             Some(State::Strayed { .. }) | None => {}
         }
         self.threads.insert(thread, State::Away(returns_to));

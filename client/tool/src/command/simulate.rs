@@ -4,12 +4,13 @@ use crate::cli::args::{self, CodeKey};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
-use crate::output::number::thousands;
+use crate::output::number::{counted, thousands};
 use crate::output::table::{Column, Field, Record, Width, table};
 use crate::run::interrupt::{interrupted, watch_for_interrupt};
+use halprof_profile::aggregate::key::short_path;
 use halprof_profile::symbols::qualified;
 use halprof_simulate::cache::Geometry;
-use halprof_simulate::run::{self, LineRow, Request, SimulateResult};
+use halprof_simulate::run::{self, LineRow, Outcome, Request, SimulateResult};
 use halprof_simulate::simulation::{Counts, InstructionRow};
 use std::io;
 use std::process::{Command, Stdio};
@@ -51,7 +52,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
             text(result, &by_line(&result.lines, width), width)
         }),
     }?;
-    if result.outcome.limited {
+    if !result.outcome.complete {
         return Ok(Error::unavailable("", "").exit_status());
     }
     Ok(result.outcome.exit_status.unwrap_or(0))
@@ -134,7 +135,7 @@ fn by_instruction(rows: &[InstructionRow], width: Width) -> String {
     let rows = rows.iter().map(|row| {
         let source = row.file.as_deref().zip(row.line);
         let line = match source {
-            Some((file, line)) if source != last => format!("{file}:{line}"),
+            Some((file, line)) if source != last => format!("{}:{line}", short_path(file)),
             _ => String::new(),
         };
         last = source;
@@ -144,7 +145,9 @@ fn by_instruction(rows: &[InstructionRow], width: Width) -> String {
 }
 
 fn by_line(rows: &[LineRow], width: Width) -> String {
-    let rows = rows.iter().map(|row| cells(&row.counts, [format!("{}:{}", row.file, row.line)]));
+    let rows = rows
+        .iter()
+        .map(|row| cells(&row.counts, [format!("{}:{}", short_path(&row.file), row.line)]));
     table(width, &columns(&[Column::name("line")]), rows)
 }
 
@@ -157,19 +160,28 @@ fn header(result: &SimulateResult, width: Width) -> String {
     let name = Escaped(qualified(&result.module, name)).to_string();
     let calls = match result.outcome.calls {
         0 => String::new(),
-        calls => format!("; {} out of it ran at full speed", number(calls, "call", "calls")),
+        calls => format!("; {} out of it ran at full speed", counted(calls, "call", "calls")),
     };
     let counts = format!(
         "{} in {}{calls}. The counts are exact.",
-        number(result.instructions, "instruction", "instructions"),
-        number(result.outcome.entries, "pass", "passes"),
+        counted(result.instructions, "instruction", "instructions"),
+        passes(&result.outcome),
     );
     let range = format!("at {}, {} bytes", result.start, thousands(result.length));
     format!("{} {range}\n{}\n", width.left(range.len() + 1, &name), width.prose(0, &counts))
 }
 
-fn number(count: u64, one: &str, several: &str) -> String {
-    format!("{} {}", thousands(count), if count == 1 { one } else { several })
+/// How often the range was entered; the program may have been ended in it.
+fn passes(outcome: &Outcome) -> String {
+    match (outcome.entries, outcome.unfinished) {
+        (entries, unfinished) if outcome.complete || unfinished == 0 => {
+            counted(entries, "pass", "passes")
+        }
+        (0 | 1, _) => "an unfinished pass".to_owned(),
+        (entries, unfinished) => {
+            format!("{} passes, {} unfinished", thousands(entries), thousands(unfinished))
+        }
+    }
 }
 
 fn footer(result: &SimulateResult, width: Width) -> String {

@@ -106,20 +106,25 @@ int 0x80
     assert_eq!((ran.status, &value["exit_status"]), (5, &5.into()));
 }
 
-/// A signal to halprof alone ends the program, whatever it does, and the counts so far are printed.
+/// A signal to halprof alone, or to the program too, ends the program, whatever it does, and the
+/// counts so far are printed.
 #[test]
 fn a_signal_ends_the_program_and_shows_the_counts() {
+    use std::os::unix::process::CommandExt;
     use std::process::Stdio;
     use std::time::Duration;
     let program = Stepped::new();
-    for (name, range, what) in [
-        ("INT", "turns", "forever"),
-        ("TERM", "turns", "forever"),
-        ("HUP", "turns", "forever"),
+    for (name, to_both, range, what) in [
+        ("INT", false, "turns", "forever"),
+        ("TERM", false, "turns", "forever"),
+        ("HUP", false, "turns", "forever"),
+        // As Ctrl-C on a terminal.
+        ("INT", true, "turns", "forever"),
         // Outside the range, where halprof waits for an event.
-        ("INT", "fill", "waits"),
+        ("INT", false, "fill", "waits"),
     ] {
         let mut command = command(&program.line(range, "--json", what));
+        command.process_group(0);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut halprof = command.spawn().expect("it runs");
         // The program's own line says that it runs.
@@ -127,11 +132,14 @@ fn a_signal_ends_the_program_and_shows_the_counts() {
         let told = halprof.stderr.as_mut().expect("a pipe");
         std::io::Read::read_exact(told, &mut begun).expect("the program prints");
         std::thread::sleep(Duration::from_millis(100));
-        signal(name, halprof.id());
+        let group = if to_both { "-" } else { "" };
+        signal(name, format!("{group}{}", halprof.id()));
         let output = halprof.wait_with_output().expect("it ends");
         let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(value["interrupted"], true, "{name}: {value}");
-        assert_eq!(value["exit_status"], Value::Null);
+        assert_eq!((output.status.code(), &value["complete"]), (Some(4), &false.into()));
+        let own = if to_both { (128 + 2).into() } else { Value::Null };
+        assert_eq!(value["exit_status"], own);
         assert_eq!(value["instructions"].as_u64() > Some(0), what == "forever", "{name}: {value}");
         assert!(value["warnings"][0].to_string().contains("interrupted"));
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -143,8 +144,9 @@ pub(crate) fn skipped_unless(required: &str, missing: &str) {
     println!("skipped: {missing}");
 }
 
-pub(crate) fn signal(name: &str, process: u32) {
-    let status = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+/// Sends a signal to a process, or to the group `-PROCESS`.
+pub(crate) fn signal(name: &str, process: impl Display) {
+    let status = Command::new("kill").args(["-s", name, "--", &process.to_string()]).status();
     assert!(status.expect("kill").success());
 }
 

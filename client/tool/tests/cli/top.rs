@@ -149,7 +149,7 @@ fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
             "C-c" => terminal.press(&["C-c"]),
             "kill" => {
                 let process = std::fs::read_to_string(&process).expect("a number");
-                signal("TERM", process.trim().parse().expect("a number"));
+                signal("TERM", process.trim());
             }
             _ => {}
         }
