@@ -76,9 +76,10 @@ fn head(result: &TimelineResult, width: Width) -> String {
     let mut text = line(width, &summary);
     let clock = &result.clock;
     if !clock.name.is_empty() {
+        let inexact = if clock.step_ns > 1.0 { ", shorter times are not exact" } else { "" };
         let summary = format!(
             "{}; {} ticks a second, ±{:.2} ppm against the system's clock over {}; \
-             resolution {:.1} ns",
+             resolution {:.1} ns{inexact}",
             Escaped(&clock.name),
             thousands(clock.ticks_a_second),
             clock.rate_error_ppm,
@@ -89,7 +90,7 @@ fn head(result: &TimelineResult, width: Width) -> String {
     }
     if let Some(cost) = &result.cost {
         let summary = format!(
-            "takes at least {:.1} ns, median {:.1} ns, measured {} times in the program",
+            "costs its thread at least {:.1} ns, median {:.1} ns, measured {} times in the program",
             cost.min_ns,
             cost.median_ns,
             thousands(cost.distances)
