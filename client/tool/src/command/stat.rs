@@ -99,12 +99,18 @@ pub(crate) fn run_by(
         let rows = runs.iter().flat_map(|run| samples.rows(&evaluation.view, run));
         let mut rows: Vec<_> = rows.collect();
         later.extend(samples.warnings(&rows));
-        later.extend(by_process::keep_only(&options.process, &mut rows));
+        if let Some(run) = runs.first().filter(|_| !options.process.is_empty()) {
+            later.extend(samples.keep_only(&options.process, &mut rows, &evaluation.view, run));
+            result.hide_totals();
+        }
         result.rows.by_process = rows;
     }
     // A count that is not known for this cause needs no longer measurement.
     if changed.is_empty() {
         later.extend(never_scheduled(&result.rows.counts));
+    }
+    if output.is_modelled() {
+        not_in_workload(&result.rows.counts).iter().for_each(|note| output.note(note));
     }
     later.extend(changed);
     later.extend(of_periods(options.by, &result.periods));
@@ -183,6 +189,21 @@ fn partly_counted(event_set: &EventSet, output: &Output, topdown: bool) -> Vec<S
         .filter(|(source, _)| !topdown || requested(source))
         .map(|(source, processors)| cannot_count(&source, &processors))
         .collect()
+}
+
+/// A remark on sources of which a model's workload has no events.
+fn not_in_workload(rows: &[CountRow]) -> Option<String> {
+    let is_absent =
+        |own: &&[CountRow]| own.iter().all(|row| row.requested.is_some() && row.value == Some(0));
+    let by_source = rows.chunk_by(|one, next| one.source == next.source);
+    let names: Vec<&str> = by_source.filter(is_absent).map(|own| own[0].source.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the modelled workload has no events of {}; `--workload` takes amounts of the vendor's \
+             events by their names: EVENT=N",
+            some_of(&names)
+        )
+    })
 }
 
 /// Warnings about sources that were never on a counter on some processors: those whose count is

@@ -9,7 +9,7 @@
 use super::process_shares::{ProcessKey, SourceSamples};
 use super::result::ProcessRow;
 use crate::output::error::{Error, Result};
-use crate::output::number::{optional, rounded, thousands};
+use crate::output::number::{bound, optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::results::count_row::UNKNOWN;
 use crate::results::counts::{Counts, EventCounts};
@@ -27,16 +27,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const FEW: u64 = 100;
 /// The number of rows for each source in text output.
 pub(super) const ROWS: usize = 20;
-
-/// Keeps only the processes that the options name, if they name any; warns if none is left.
-pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessRow>) -> Option<String> {
-    if processes.is_empty() {
-        return None;
-    }
-    let names = Names::new(processes);
-    parts.retain(|part| names.pass_process(part.process.as_deref(), part.id));
-    parts.is_empty().then(|| format!("no sample was taken in process {}", processes.join(", ")))
-}
 
 /// Which processes were sampled, and where.
 pub(super) struct Samples {
@@ -155,6 +145,67 @@ impl Samples {
         counts.events.iter().flat_map(|counts| self.divide(view, counts)).collect()
     }
 
+    /// Keeps only the rows of the processes that the options name, if they name any, and adds those of
+    /// named ones without samples; warns of them.
+    pub(super) fn keep_only(
+        &self,
+        processes: &[String],
+        rows: &mut Vec<ProcessRow>,
+        view: &View<'_>,
+        counts: &Counts,
+    ) -> Option<String> {
+        let names = Names::new(processes);
+        rows.retain(|row| names.pass_process(row.process.as_deref(), row.id));
+        let has_row = |named: &&String| {
+            let name = Names::new(std::slice::from_ref(*named));
+            rows.iter().any(|row| name.pass_process(row.process.as_deref(), row.id))
+        };
+        let absent: Vec<&String> = processes.iter().filter(|named| !has_row(named)).collect();
+        for named in &absent {
+            rows.extend(
+                counts.events.iter().map(|counts| self.without_samples(named, view, counts)),
+            );
+        }
+        let absent: Vec<&str> = absent.iter().map(|named| named.as_str()).collect();
+        (!absent.is_empty())
+            .then(|| format!("no sample was taken in process {}", absent.join(", ")))
+    }
+
+    /// The row of a process in which no sample was taken: it has no more than the bound, in which are
+    /// all events of processors without a sample.
+    fn without_samples(&self, named: &str, view: &View<'_>, counts: &EventCounts) -> ProcessRow {
+        let id = named.parse().ok();
+        let running = id.and_then(|id| self.processes.get(&id)?.last());
+        let by_cpu = self.by_cpu(counts);
+        let (_, error, _) = part_of((id.unwrap_or_default(), usize::MAX), &by_cpu);
+        let total = Estimate::sum(counts.by_processor.values().copied()).value;
+        let sampled: u128 = by_cpu.iter().map(|&(.., count)| count).sum();
+        let unsampled = total.map(|total| float(total.saturating_sub(sampled)));
+        let unnamed = || id.is_none().then(|| named.to_owned());
+        ProcessRow {
+            process: running.map(|process| process.name.clone()).or_else(unnamed),
+            id,
+            source: view
+                .events
+                .get(counts.event)
+                .map_or_else(String::new, |event| event.label.clone()),
+            value: 0,
+            error: error.zip(unsampled).map(|(error, unsampled)| error + unsampled),
+            share: 0.0,
+            samples: Some(0),
+            switched: None,
+        }
+    }
+
+    /// The samples of an event on each processor that has some, with what it counted there.
+    fn by_cpu(&self, counts: &EventCounts) -> Vec<(&SourceSamples, Estimate, u128)> {
+        let by_cpu = counts.by_processor.iter().filter_map(|(&processor, &estimate)| {
+            let sampled = self.sampled.get(&(counts.event, processor))?;
+            Some((sampled, estimate, estimate.value?))
+        });
+        by_cpu.collect()
+    }
+
     fn divide(&self, view: &View<'_>, counts: &EventCounts) -> Vec<ProcessRow> {
         let event = view.events.get(counts.event);
         let source = event.map_or("", |event| event.label.as_str());
@@ -172,11 +223,7 @@ impl Samples {
             samples: Some(samples),
             switched: None,
         };
-        let mut by_cpu: Vec<(&SourceSamples, Estimate, u128)> = Vec::new();
-        for (&processor, &estimate) in &counts.by_processor {
-            let sampled = self.sampled.get(&(counts.event, processor)).zip(estimate.value);
-            by_cpu.extend(sampled.map(|(sampled, count)| (sampled, estimate, count)));
-        }
+        let by_cpu = self.by_cpu(counts);
         let processes: BTreeSet<ProcessKey> =
             by_cpu.iter().flat_map(|(sampled, ..)| sampled.processes()).collect();
         let part = |process: ProcessKey| {
@@ -254,7 +301,7 @@ impl Record for ProcessRow {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::number("count"), |row| thousands(row.value)),
         Field::new(Column::number("95 %"), |row| match row.error {
-            Some(error) => format!("±{}", thousands(rounded(error))),
+            Some(error) => bound(row.value, error),
             None => UNKNOWN.to_owned(),
         }),
         Field::new(Column::number("share"), |row| format!("{:.1} %", row.share * 100.0)),
@@ -285,6 +332,7 @@ pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
 pub(super) fn name(row: &ProcessRow) -> String {
     match (&row.process, row.id) {
         (Some(name), _) => name.clone(),
+        (None, Some(id)) if row.samples == Some(0) => id.to_string(),
         (None, Some(_)) => "ended before its name was read".to_owned(),
         (None, None) => "on processors without a sample".to_owned(),
     }

@@ -26,6 +26,9 @@ pub(crate) struct StatResult {
     pub(super) slices: u32,
     #[serde(flatten)]
     pub(super) rows: StatRows,
+    /// The counts of the whole machine where some processes are chosen.
+    #[serde(skip)]
+    pub(super) hidden: Vec<CountRow>,
     /// What to look at next on each CPU type.
     #[serde(skip)]
     pub(super) next: BTreeMap<String, String>,
@@ -48,6 +51,19 @@ pub(crate) struct StatResult {
     pub(super) intervals: Vec<Interval>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) runs: Vec<RunRow>,
+}
+
+impl StatResult {
+    /// Leaves out what is of all processes.
+    pub(super) fn hide_totals(&mut self) {
+        self.hidden = std::mem::take(&mut self.rows.counts);
+        self.rows.derived.clear();
+    }
+
+    /// The counts, whether they are shown or not.
+    pub(super) fn all_counts(&self) -> impl Iterator<Item = &CountRow> {
+        self.rows.counts.iter().chain(&self.hidden)
+    }
 }
 
 /// What was counted, in a whole measurement or an interval.
@@ -101,7 +117,7 @@ pub(crate) enum Method {
 pub(crate) struct ProcessRow {
     /// Its name; null if it ended before it was seen, and if `id` is null.
     pub(super) process: Option<String>,
-    /// Null for what was counted on processors without a sample.
+    /// Null for what was counted on processors without a sample, and for a name without a process.
     pub(super) id: Option<u32>,
     pub(super) source: String,
     pub(super) value: u128,

@@ -4,7 +4,7 @@ use super::result::{Interval, Jitter, StatResult, StatRows};
 use super::{by_process, by_switches, topdown};
 use crate::output::changes;
 use crate::output::escape::Escaped;
-use crate::output::number::{optional, seconds, thousands};
+use crate::output::number::{optional, rounded, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Layout, Width, records};
 use crate::results::count_row::{CountRow, Repeats, relative};
@@ -65,7 +65,7 @@ fn remarks(result: &StatResult) -> String {
     if let Some(left) = result.scope.left_running() {
         text += &format!("\n{left}\n");
     }
-    for row in &result.rows.counts {
+    for row in result.all_counts() {
         // Top-down counts each CPU type by events of its own.
         let of_topdown = !result.rows.topdown.is_empty() && row.requested.is_none();
         if let Some(processors) = row.excluded_cpus.as_ref().filter(|_| !of_topdown) {
@@ -78,10 +78,9 @@ fn remarks(result: &StatResult) -> String {
             text += &outliers(row, repeats);
         }
     }
-    let rows = result.rows.counts.iter();
+    let rows = result.all_counts();
     text += &errata::text(rows.map(|row| (row.source.as_str(), row.errata.as_slice())));
-    if result.rows.counts.iter().any(|row| row.scaled && row.error.is_none() && row.value.is_some())
-    {
+    if result.all_counts().any(|row| row.scaled && row.error.is_none() && row.value.is_some()) {
         text += "\n± unknown: the measurement was too short for enough slices of time on the counters\n";
     }
     for period in result.periods.iter().filter(|period| period.time) {
@@ -124,11 +123,16 @@ fn jittered(jitter: &Jitter) -> String {
 fn ending(result: &StatResult) -> String {
     let mut text = format!("\nelapsed {}", seconds(result.elapsed_ns));
     if let Some(repeats) = &result.elapsed_repeats {
-        let relative = relative(repeats.confidence, result.elapsed_ns);
-        text += &format!(" {relative} (mean of {} runs)", repeats.runs);
+        let bound = match repeats.confidence {
+            half if half > float(result.elapsed_ns) => {
+                format!("≤ {}", seconds(result.elapsed_ns.saturating_add(rounded(half))))
+            }
+            half => relative(half, result.elapsed_ns),
+        };
+        text += &format!(" {bound} (mean of {} runs)", repeats.runs);
     }
     let mut warnings = String::new();
-    if result.rows.counts.iter().any(|row| row.scaled) {
+    if result.all_counts().any(|row| row.scaled) {
         let changed = result.warnings.iter().any(|warning| warning.starts_with(changes::CODE));
         let why = if changed { "" } else { "sources were multiplexed: " };
         warnings += &format!(", {why}counts are estimates");
