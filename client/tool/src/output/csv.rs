@@ -55,12 +55,7 @@ impl Csv {
 
     /// Writes rows one after the other.
     pub(crate) fn writer(&self, modelled: bool) -> Lines<'_> {
-        Lines {
-            columns: &self.columns,
-            modelled,
-            writer: Writer::from_writer(Vec::new()),
-            json: Vec::new(),
-        }
+        Lines { columns: &self.columns, modelled, writer: Writer::from_writer(Vec::new()) }
     }
 }
 
@@ -69,13 +64,11 @@ pub(crate) struct Lines<'a> {
     columns: &'a [Vec<String>],
     pub(crate) modelled: bool,
     writer: Writer<Vec<u8>>,
-    /// The JSON of a cell.
-    json: Vec<u8>,
 }
 
 impl Lines<'_> {
     pub(crate) fn add(&mut self, row: &impl Serialize) -> Result<()> {
-        let cells = Cells::new(self.columns, &mut self.writer, &mut self.json);
+        let cells = Cells::new(self.columns, &mut self.writer);
         match row.serialize(RowSerializer(cells)) {
             Ok(()) => {}
             Err(NotFlat::Other(error)) => return Err(Error::internal(error)),
@@ -157,14 +150,16 @@ fn value<'a>(row: &'a Value, fields: &[String]) -> Cow<'a, Value> {
 /// With what a formula begins.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// The text of a cell. A spreadsheet takes a cell that begins like a formula for one, whatever its
-/// quotes, and a recording may name functions as it likes: such a text gets an apostrophe before it,
-/// as OWASP advises.
+/// A text that no spreadsheet takes for a formula. It would, whatever its quotes, and a recording may
+/// name functions as it likes: such a text gets an apostrophe before it, as OWASP advises.
+fn no_formula(text: &str) -> Cow<'_, str> {
+    if text.starts_with(FORMULA) { format!("'{text}").into() } else { text.into() }
+}
+
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.starts_with(FORMULA) => format!("'{text}"),
-        Value::String(text) => text.clone(),
+        Value::String(text) => no_formula(text).into_owned(),
         Value::Array(elements) => elements.iter().map(cell).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     }
