@@ -95,6 +95,27 @@ impl Serialize for Schema<'_> {
     }
 }
 
+/// JSON objects that have their first fields in common, one on each line.
+pub(crate) struct JsonLines {
+    /// An object that does not end.
+    head: Vec<u8>,
+}
+
+impl JsonLines {
+    /// Appends a line with the fields of a result, of which there is at least one.
+    pub(crate) fn add(&self, result: &impl Serialize, lines: &mut Vec<u8>) -> Result<()> {
+        lines.extend(&self.head);
+        let begin = lines.len();
+        serde_json::to_writer(&mut *lines, result).map_err(Error::internal)?;
+        // Its fields follow those of the head.
+        if let Some(brace) = lines.get_mut(begin) {
+            *brace = b',';
+        }
+        lines.push(b'\n');
+        Ok(())
+    }
+}
+
 /// An error, in place of a result.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ErrorResult {
@@ -154,18 +175,16 @@ impl Output {
         self.object(command, Some(self.is_modelled()), result)
     }
 
-    /// Appends the JSON object of a result as a line.
-    pub(crate) fn json_line(
-        &self,
-        command: &str,
-        result: impl Serialize,
-        lines: &mut Vec<u8>,
-    ) -> Result<()> {
+    /// The beginning of a command's JSON lines, which is the same in each.
+    pub(crate) fn json_lines(&self, command: &str) -> Result<JsonLines> {
+        #[derive(Serialize)]
+        struct Nothing {}
+
         let (modelled, backend) = (Some(self.is_modelled()), self.backend.get());
-        let object = Object { schema: Schema(command), modelled, backend, result };
-        serde_json::to_writer(&mut *lines, &object).map_err(Error::internal)?;
-        lines.push(b'\n');
-        Ok(())
+        let object = Object { schema: Schema(command), modelled, backend, result: Nothing {} };
+        let mut head = serde_json::to_vec(&object).map_err(Error::internal)?;
+        head.pop();
+        Ok(JsonLines { head })
     }
 
     fn object(

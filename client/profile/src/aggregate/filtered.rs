@@ -71,9 +71,10 @@ impl BoundFilter {
         }
         let Some(id) = self.process_ids.known_id(process) else { return false };
         let (name, id) = (self.process(process), id.to_string());
-        self.filter.processes.iter().any(|pattern| {
-            pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
-        })
+        self.filter
+            .processes
+            .iter()
+            .any(|pattern| pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name)))
     }
 
     /// A source that the recording does not name passes if all others do.
@@ -97,8 +98,8 @@ impl BoundFilter {
     }
 
     /// The name of a process, if it is known.
-    pub(crate) fn process(&self, number: u32) -> Option<Arc<str>> {
-        self.processes.get(&self.process_ids.process(number)).cloned()
+    pub(crate) fn process(&self, number: u32) -> Option<&Arc<str>> {
+        self.processes.get(&self.process_ids.process(number))
     }
 }
 

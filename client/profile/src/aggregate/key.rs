@@ -138,7 +138,7 @@ const KEYS: [KeyRow; 11] = [
             number: |recording, group| recording.process_ids.process(group.process),
             value: |recording, filter, number| Value::Process {
                 id: recording.process_ids.known_id(number),
-                name: filter.process(number),
+                name: filter.process(number).cloned(),
             },
         },
     },

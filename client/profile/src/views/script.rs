@@ -4,15 +4,18 @@ use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::file::{Recording, StackId, mode_of, open};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Frame, SymbolPath, Symbols};
 use halprof_measure::Result;
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 use shared_types::Sample;
 use std::path::Path;
 use std::sync::Arc;
 
 /// One sample with names.
 #[derive(Clone, Debug)]
-pub struct ScriptLine {
+pub struct ScriptLine<'a> {
     /// Nanoseconds since the first sample; 0 if the recording does not give its clock's rate.
     pub time_ns: u64,
     /// The sample as in the file.
@@ -22,12 +25,12 @@ pub struct ScriptLine {
     /// The name of its source, with its filter if it has one.
     pub source: Arc<str>,
     /// The name of its process, if the recording has it.
-    pub process: Option<Arc<str>>,
+    pub process: Option<&'a str>,
     /// The code at its address.
-    pub frame: Frame,
+    pub frame: &'a Frame,
     /// Its callers, innermost first: the address that each returns to, and the code of the call. Empty
     /// if the recording has no call stacks, or if they are not looked up.
-    pub callers: Vec<(u64, Frame)>,
+    pub callers: Vec<(u64, &'a Frame)>,
 }
 
 /// What is asked of each sample.
@@ -39,20 +42,46 @@ pub struct Query {
     pub callers: bool,
 }
 
+/// The code at each address so far, and whether samples there can count.
+struct Code<'a> {
+    filter: &'a Filter,
+    symbols: Symbols,
+    known: IndexMap<CodeLocation, (Frame, bool), FxBuildHasher>,
+}
+
+impl Code<'_> {
+    /// The index of the code at an address, and whether samples there can count.
+    fn at(&mut self, location: CodeLocation) -> (usize, bool) {
+        if let Some((index, _, &(_, passes))) = self.known.get_full(&location) {
+            return (index, passes);
+        }
+        let CodeLocation { process, ip, .. } = location;
+        let frame = self.symbols.frame(process, ip, location.mode());
+        let passes = self.filter.passes_frame(&frame);
+        (self.known.insert_full(location, (frame, passes)).0, passes)
+    }
+
+    fn frame(&self, index: usize) -> &Frame {
+        &self.known[index].0
+    }
+}
+
 /// Passes the samples that count to `visit`, in the order of the file, until it returns `false`.
 /// Samples of one processor are in order of time.
 pub fn each_sample(
     path: &Path,
     Query { filter, callers }: &Query,
     symbol_path: &SymbolPath,
-    mut visit: impl FnMut(&Recording, ScriptLine) -> bool,
+    mut visit: impl FnMut(&Recording, &ScriptLine<'_>) -> bool,
 ) -> Result<Recording> {
     let mut source = open(path)?;
     let time = TimeRange::since_first(source.as_mut(), filter)?;
     let recording = source.take_recording();
     let bound = BoundFilter::new(filter, &recording)?;
     let slices = recording.slices();
-    let mut symbols = Symbols::open(&recording, symbol_path);
+    let symbols = Symbols::open(&recording, symbol_path);
+    let mut code = Code { filter, symbols, known: IndexMap::default() };
+    let mut callers_of_sample = Vec::new();
     let mut going = true;
     source.samples(&mut |samples, stacks| {
         for (sample, stack) in stacked(samples, stacks) {
@@ -62,27 +91,29 @@ pub fn each_sample(
             if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;
             }
-            let frame = symbols.frame(sample.process, sample.ip, mode_of(sample.mode));
-            if !filter.passes_frame(&frame) {
+            let location = CodeLocation::new(sample.process, sample.ip, mode_of(sample.mode));
+            let (index, passes) = code.at(location);
+            if !passes {
                 continue;
             }
             let stack = if *callers { stack } else { StackId::NONE };
-            let callers = recording.stacks.callers(stack).map(|(_, caller)| {
-                let code = symbols.frame(sample.process, caller.call_site(), caller.mode());
-                (caller.address, code)
-            });
-            let callers = callers.collect();
+            callers_of_sample.clear();
+            callers_of_sample.extend(recording.stacks.callers(stack).map(|(_, caller)| {
+                let location = CodeLocation::new(sample.process, caller.call_site(), caller.mode());
+                (caller.address, code.at(location).0)
+            }));
+            let callers = callers_of_sample.iter();
             let scaled = slices.get(&sample.source).map(|slices| slices.scale(sample.period));
             let line = ScriptLine {
                 time_ns: time.nanoseconds(sample.timestamp),
                 sample: Sample { process: recording.process_ids.id(sample.process), ..*sample },
                 events: scaled.unwrap_or(sample.period),
                 source: bound.source(sample.source),
-                process: bound.process(sample.process),
-                frame,
-                callers,
+                process: bound.process(sample.process).map(AsRef::as_ref),
+                frame: code.frame(index),
+                callers: callers.map(|&(address, at)| (address, code.frame(at))).collect(),
             };
-            going = visit(&recording, line);
+            going = visit(&recording, &line);
         }
     })?;
     Ok(recording)

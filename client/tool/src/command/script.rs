@@ -1,11 +1,11 @@
 //! `halprof script`: the samples of a recording, one per line, each with its call stack below.
 
 use crate::cli::args;
-use crate::output::Output;
 use crate::output::csv::{Csv, Lines};
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::table::{Column, Layout, Width};
+use crate::output::{JsonLines, Output};
 use crate::select::filters;
 use halprof_profile::file::{NO_PROCESS, Recording};
 use halprof_profile::symbols::{Frame, qualified};
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     let query = script::Query { filter, callers: !output.is_csv() };
     let recording = script::each_sample(&options.file, &query, &path, |recording, line| {
         output.set_modelled(recording.metadata.modelled);
-        going = writer.add(&line);
+        going = writer.add(line);
         matches!(going, Ok(true))
     })?;
     if going? {
@@ -92,7 +92,8 @@ struct LineWriter<'a> {
 
 enum LineForm<'a> {
     Csv(Box<Lines<'a>>),
-    Json,
+    /// `None` before the first sample: its recording says whether a machine is modelled.
+    Json(Option<JsonLines>),
     Text(Layout),
 }
 
@@ -103,7 +104,7 @@ impl<'a> LineWriter<'a> {
             output.print_data(&csv.head()?)?;
             LineForm::Csv(Box::new(csv.writer(false)))
         } else if output.is_json() {
-            LineForm::Json
+            LineForm::Json(None)
         } else {
             let layout = Layout::new(output.width(), &COLUMNS);
             block.extend(layout.head().into_bytes());
@@ -113,15 +114,19 @@ impl<'a> LineWriter<'a> {
     }
 
     /// Adds a sample; returns whether anybody reads on.
-    fn add(&mut self, line: &ScriptLine) -> Result<bool> {
+    fn add(&mut self, line: &ScriptLine<'_>) -> Result<bool> {
         let written = match &mut self.form {
             LineForm::Csv(lines) => {
                 lines.modelled = self.output.is_modelled();
                 lines.add(&row(line))?;
                 lines.len()
             }
-            LineForm::Json => {
-                self.output.json_line("script", row(line), &mut self.block)?;
+            LineForm::Json(lines) => {
+                let lines = match lines {
+                    Some(lines) => lines,
+                    None => lines.insert(self.output.json_lines("script")?),
+                };
+                lines.add(&row(line), &mut self.block)?;
                 self.block.len()
             }
             LineForm::Text(layout) => {
@@ -157,13 +162,13 @@ fn warn_of_slices(recording: &Recording, output: &Output) {
     }
 }
 
-fn row(line: &ScriptLine) -> SampleLine<'_> {
+fn row<'a>(line: &'a ScriptLine<'_>) -> SampleLine<'a> {
     let mode = Mode::from_wire(line.sample.mode.into()).unwrap_or(Mode::Unknown);
     SampleLine {
         time_ns: line.time_ns,
         processor: line.sample.processor,
         process: Some(line.sample.process).filter(|&process| process != NO_PROCESS),
-        process_name: line.process.as_deref(),
+        process_name: line.process,
         thread: line.sample.thread,
         source: &line.source,
         period: line.sample.period,
@@ -185,9 +190,9 @@ fn hexadecimal<S: Serializer>(
     serializer.collect_str(&format_args!("{address:#x}"))
 }
 
-fn caller_line((address, frame): &(u64, Frame)) -> CallerLine<'_> {
+fn caller_line<'a>(&(address, frame): &(u64, &'a Frame)) -> CallerLine<'a> {
     CallerLine {
-        address: *address,
+        address,
         module: &frame.module,
         symbol: frame.symbol.as_deref(),
         offset: frame.offset,
@@ -205,7 +210,7 @@ const COLUMNS: [(Column, usize); 7] = [
     (Column::name("symbol"), 24),
 ];
 
-fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
+fn cells(line: &ScriptLine<'_>) -> [String; COLUMNS.len()] {
     let sample = &line.sample;
     let process = match &line.process {
         Some(name) => format!("{name} ({})", sample.process),
@@ -231,7 +236,7 @@ fn location(frame: &Frame) -> String {
 }
 
 /// The lines below a sample: who called it, innermost first.
-fn callers(line: &ScriptLine, width: Width) -> String {
+fn callers(line: &ScriptLine<'_>, width: Width) -> String {
     let lines = line.callers.iter().map(|(address, frame)| {
         let location = Escaped(location(frame)).to_string();
         format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &location))
