@@ -1,6 +1,7 @@
 //! The Firefox Profiler: <https://profiler.firefox.com>, its processed profile format.
 
 use super::{Export, MARKS_MAX, ThreadLocation};
+use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::file::{Identity, Module, NO_PROCESS};
 use crate::number::thousands;
@@ -9,7 +10,7 @@ use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, LibraryHandle,
     LibraryInfo, MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile,
     ReferenceTimestamp, SamplingInterval, StackHandle, StaticSchemaMarker, StaticSchemaMarkerField,
-    StringHandle, Symbol, SymbolTable, ThreadHandle, Timestamp,
+    StringHandle, Symbol, SymbolTable, ThreadHandle, Timestamp, WeightType,
 };
 use shared_types::Mode;
 use std::collections::HashMap;
@@ -29,8 +30,7 @@ struct Writer<'a> {
     export: &'a Export<'a>,
     source: &'a SourceTotals,
     profile: Profile,
-    /// The events of a weight of 1: more than one where the format's weights would be too small.
-    unit: u64,
+    weights: Weights,
     user: CategoryHandle,
     kernel: CategoryHandle,
     marked: CategoryHandle,
@@ -54,11 +54,8 @@ impl<'a> Writer<'a> {
             let machine = captions.remove(0);
             (machine, captions.join("; "))
         };
-        let unit = unit(export, source);
-        let totals = match unit {
-            1 => "events".to_owned(),
-            unit => format!("of {} events each", thousands(unit)),
-        };
+        let weights = Weights::new(export, source);
+        let totals = weights.in_words();
         let (name, title) = (&source.name, &export.title);
         let product = format!("halprof: {name} of {title}; weights are {totals}; {rest}");
         let mut profile = Profile::new(&product, began, interval);
@@ -71,7 +68,7 @@ impl<'a> Writer<'a> {
             export,
             source,
             profile,
-            unit,
+            weights,
             user,
             kernel,
             marked,
@@ -99,6 +96,7 @@ impl<'a> Writer<'a> {
         let main = known.is_none();
         let added = self.profile.add_thread(handle, thread, begin, main);
         self.profile.set_thread_name(added, &format!("thread {thread}"));
+        self.profile.set_thread_samples_weight_type(added, self.weights.kind.clone());
         self.threads.insert((process, thread), added);
         added
     }
@@ -145,7 +143,7 @@ impl<'a> Writer<'a> {
             let stack = self.stack(thread, timed_sample.location, location);
             let time =
                 Timestamp::from_nanos_since_reference(samples.since_first(timed_sample.time));
-            let totals = i32::try_from(timed_sample.totals.events / self.unit).unwrap_or(i32::MAX);
+            let totals = self.weights.of(timed_sample.totals.events);
             self.profile.add_sample(thread, time, stack, CpuDelta::ZERO, totals);
         }
     }
@@ -273,9 +271,48 @@ impl StaticSchemaMarker for Marked {
     }
 }
 
-/// How many events a weight of 1 must stand for, so that the largest fits.
-fn unit(export: &Export<'_>, source: &SourceTotals) -> u64 {
-    let own = export.samples.timed_samples_of(source);
-    let most = own.map(|timed_sample| timed_sample.totals.events).max();
-    most.unwrap_or(0).div_ceil(i32::MAX as u64).max(1)
+/// What weights stand for. The format has 32 bits for each.
+struct Weights {
+    time: Option<ProcessorTime>,
+    /// The events, or the nanoseconds of processor time, of a weight of 1.
+    unit: u64,
+    kind: WeightType,
+}
+
+impl Weights {
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Milliseconds where samples of time are whole ones; else units in which the largest fits.
+    fn new(export: &Export<'_>, source: &SourceTotals) -> Self {
+        let time = source.time;
+        let own = export.samples.timed_samples_of(source);
+        let amounts = own.map(|sample| amount(time, sample.totals.events));
+        let (mut most, mut is_whole) = (0, time.is_some());
+        for amount in amounts {
+            most = amount.max(most);
+            is_whole &= amount % Self::MILLISECOND == 0;
+        }
+        if is_whole {
+            return Self { time, unit: Self::MILLISECOND, kind: WeightType::TracingMs };
+        }
+        let unit = most.div_ceil(i32::MAX as u64).max(1);
+        Self { time, unit, kind: WeightType::Samples }
+    }
+
+    fn in_words(&self) -> String {
+        match (self.time, self.unit) {
+            (Some(_), Self::MILLISECOND) => "milliseconds of processor time".to_owned(),
+            (Some(_), unit) => format!("of {} ns of processor time each", thousands(unit)),
+            (None, 1) => "events".to_owned(),
+            (None, unit) => format!("of {} events each", thousands(unit)),
+        }
+    }
+
+    fn of(&self, events: u64) -> i32 {
+        i32::try_from(amount(self.time, events) / self.unit).unwrap_or(i32::MAX)
+    }
+}
+
+fn amount(time: Option<ProcessorTime>, events: u64) -> u64 {
+    time.map_or(events, |time| time.nanoseconds(events))
 }

@@ -1,7 +1,8 @@
 //! pprof: <https://github.com/google/pprof/blob/main/proto/profile.proto>, in gzip.
 //!
-//! Each sample is its location with its callers, and has process and thread as labels, which
-//! `pprof -tagroot` turns into levels. If no function is known, the module takes its place, because
+//! Each sample is its location with its callers, in a function for its thread in one for its process,
+//! because most readers show no labels; it has these as labels, too. Samples of the timer are `cpu` in
+//! nanoseconds, as readers expect. If no function is known, the module takes its place, because
 //! most readers show nothing for a location without a name; the mapping then says that it has no
 //! functions.
 
@@ -133,7 +134,11 @@ fn profile(export: &Export<'_>) -> Profile {
     // The first string is always empty.
     tables.string("");
     let sample_count = tables.value_type("samples", "count");
-    let events = tables.value_type(&source.name, "events");
+    let events = match source.time {
+        Some(_) => tables.value_type("cpu", "nanoseconds"),
+        None => tables.value_type(&source.name, "events"),
+    };
+    let amount = |events: u64| signed(source.time.map_or(events, |time| time.nanoseconds(events)));
     let sample = samples.location_totals_of(&source).map(|(location, totals)| {
         let mut label = vec![tables.label("process", &location.process_name)];
         let process = process_ids.known_id(location.process);
@@ -144,11 +149,13 @@ fn profile(export: &Export<'_>) -> Profile {
         ]);
         let machine = location.machine.as_deref();
         label.extend(machine.map(|machine| tables.label("machine", machine)));
-        Sample {
-            location_id: samples.stack(location).map(|at| tables.location(export, at)).collect(),
-            value: vec![signed(totals.samples), signed(totals.events)],
-            label,
-        }
+        let stack = samples.stack(location).map(|at| tables.location(export, at));
+        let mut location_id: Vec<u64> = stack.collect();
+        let levels = [format!("thread {}", location.thread), location.process_name.to_string()];
+        let levels = levels.into_iter().chain(machine.map(str::to_owned));
+        location_id.extend(levels.map(|name| tables.level(&name)));
+        let value = vec![signed(totals.samples), amount(totals.events)];
+        Sample { location_id, value, label }
     });
     let sample = sample.collect();
     let comment = export.captions();
@@ -164,7 +171,7 @@ fn profile(export: &Export<'_>) -> Profile {
         time_nanos: signed(metadata.began.saturating_mul(1_000_000_000)),
         duration_nanos: signed(samples.recording.elapsed_ns()),
         period_type: Some(events),
-        period: signed(source.period_events),
+        period: amount(source.period_events),
         comment,
         default_sample_type: events.r#type,
     }
@@ -185,7 +192,7 @@ struct Tables {
     mappings: Vec<Mapping>,
     mapping_index: HashMap<usize, u64>,
     locations: Vec<Location>,
-    location_index: HashMap<(u64, u64, u64, u32), u64>,
+    location_index: HashMap<(u64, u64, u64, i64), u64>,
 }
 
 impl Tables {
@@ -213,27 +220,32 @@ impl Tables {
 
     fn location(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
         let mapping_id = self.mapping(export, location);
-        let function_id = self.function(location);
-        let key = (mapping_id, location.address, function_id, location.frame.line.unwrap_or(0));
+        let frame = &location.frame;
+        // The module if no function is known.
+        let name = frame.symbol.as_ref().unwrap_or(&frame.module);
+        let function_id = self.function(name, frame.file.as_deref().unwrap_or(""));
+        let line = Line { function_id, line: frame.line.unwrap_or(0).into() };
+        self.place(mapping_id, location.address, line)
+    }
+
+    fn place(&mut self, mapping_id: u64, address: u64, line: Line) -> u64 {
+        let key = (mapping_id, address, line.function_id, line.line);
         let next = self.locations.len() as u64 + 1;
         let id = *self.location_index.entry(key).or_insert(next);
         if id == next {
-            let line = Line { function_id, line: location.frame.line.unwrap_or(0).into() };
-            self.locations.push(Location {
-                id,
-                mapping_id,
-                address: location.address,
-                line: vec![line],
-            });
+            self.locations.push(Location { id, mapping_id, address, line: vec![line] });
         }
         id
     }
 
-    /// The function, or the module if no function is known.
-    fn function(&mut self, location: &ThreadLocation) -> u64 {
-        let name = location.frame.symbol.as_ref();
-        let name = self.string(name.unwrap_or(&location.frame.module));
-        let filename = self.string(location.frame.file.as_deref().unwrap_or(""));
+    /// A location around functions.
+    fn level(&mut self, name: &str) -> u64 {
+        let function_id = self.function(name, "");
+        self.place(0, 0, Line { function_id, line: 0 })
+    }
+
+    fn function(&mut self, name: &str, filename: &str) -> u64 {
+        let (name, filename) = (self.string(name), self.string(filename));
         let next = self.functions.len() as u64 + 1;
         let id = *self.function_index.entry((name, filename)).or_insert(next);
         if id == next {

@@ -99,7 +99,7 @@ fn pprof_format_reads_what_was_sampled() {
     assert_eq!(
         second.expect("second"),
         &value!({
-            "depth": 1,
+            "levels": ["thread 16", "alpha.exe (8)"],
             "address": 0x1_4000_2000u64,
             "name": "second",
             "file": r"C:\src\alpha.c",

@@ -9,13 +9,14 @@ const text = (index) => profile.stringTable.strings[Number(index)];
 const byId = (list) => new Map(list.map((one) => [Number(one.id), one]));
 const [locations, functions, mappings] = [profile.location, profile.function, profile.mapping].map(byId);
 
+const name = (id) => text(functions.get(Number(locations.get(Number(id)).line[0].functionId)).name);
 const sample = ({ locationId, value, label }) => {
   const location = locations.get(Number(locationId[0]));
   const line = location.line[0];
   const of = functions.get(Number(line.functionId));
   const mapping = mappings.get(Number(location.mappingId));
   return {
-    depth: locationId.length,
+    levels: locationId.slice(1).map(name),
     address: Number(location.address),
     name: text(of.name),
     file: text(of.filename),
