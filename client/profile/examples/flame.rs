@@ -108,7 +108,7 @@ fn sample<T: Transport>(
         ..Source::default()
     };
     recording.metadata.sources = events.iter().zip(&settled.intervals).map(source).collect();
-    let mut builder = SamplesBuilder::new(TrackBy::Processor, false);
+    let mut builder = SamplesBuilder::new(TrackBy::Processor, false, &recording.metadata);
     session.start()?;
     while work(session.transport())? {
         drain(&mut session, &mut builder)?;

@@ -197,7 +197,8 @@ fn read_one(
     if format.has_times() {
         source.keep_marks();
     }
-    let mut builder = SamplesBuilder::new(tracks, format.has_sample_times());
+    let timed_samples = format.has_sample_times();
+    let mut builder = SamplesBuilder::new(tracks, timed_samples, source.metadata());
     if filter.is_empty() {
         // In one pass, so that a pipe can be read.
         source.samples(&mut |samples, stacks| {

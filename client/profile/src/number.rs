@@ -12,6 +12,13 @@ pub fn thousands(value: impl Into<u128>) -> String {
     groups.join(",")
 }
 
+/// Nanoseconds as seconds: `1.234567 s`.
+pub fn seconds(nanoseconds: impl Into<u128>) -> String {
+    let nanoseconds = nanoseconds.into();
+    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    format!("{}.{:06} s", thousands(whole), rest / 1000)
+}
+
 /// Ticks of a clock with this frequency in nanoseconds; `None` if the frequency is not known.
 pub(crate) fn nanoseconds(ticks: u64, frequency: u64) -> Option<u64> {
     let nanoseconds = (u128::from(ticks) * 1_000_000_000).checked_div(frequency.into())?;

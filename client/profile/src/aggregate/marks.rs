@@ -183,6 +183,11 @@ impl Marks {
         self.all.len()
     }
 
+    /// Whether any was made by a program rather than by the driver.
+    pub fn has_programs(&self) -> bool {
+        self.all.iter().any(|mark| mark.process.is_some())
+    }
+
     /// Whether there are no marks.
     pub const fn is_empty(&self) -> bool {
         self.all.is_empty()

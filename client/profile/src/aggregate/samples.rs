@@ -1,6 +1,7 @@
 //! The basis of pictures and exports: a recording's samples, summed by location and by time.
 
 pub mod binned;
+mod spans;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
 use crate::symbols::code_location::CodeLocation;
@@ -9,16 +10,17 @@ use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
-use crate::file::{Module, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of};
+use crate::file::{Metadata, Module, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::{Frame, qualified};
 use binned::{Binned, Limit};
 use shared_types::{Mode, Sample};
+use spans::{Span, Spans};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The largest number of bins of a timeline; fewer would hide detail, more could not be seen.
-const TIMELINE_BINS: u64 = 256;
+/// The largest number of bins of a timeline: at least twice as many as a picture can show.
+const TIMELINE_BINS: u64 = 512;
 /// The largest number of timed samples: what a browser can still load.
 const TIMED_SAMPLES_MAX: usize = 1 << 19;
 
@@ -131,6 +133,8 @@ pub type Bins = BTreeMap<u64, Bin>;
 pub struct SamplesBuilder {
     tracks: TrackBy,
     aggregator: Aggregator,
+    spans: Spans,
+    times: Option<(u64, u64)>,
     timeline: Binned<TrackKey>,
     timed_samples: Option<Binned<GroupKey>>,
 }
@@ -152,7 +156,10 @@ pub struct Samples {
     pub location_totals: Vec<LocationTotals>,
     /// What the tracks of `timeline` stand for.
     pub tracks: TrackBy,
-    /// The sums by time for each track.
+    /// The times of the first and of the last sample; `None` if there are none.
+    pub times: Option<(u64, u64)>,
+    /// The sums by time for each track. The events of a sample happened since the one before of its
+    /// source on its processor, so the first may begin before all samples.
     pub timeline: Binned<TrackKey>,
     rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
     /// Single samples, or those merged within `timed_sample_ticks`; empty unless they were asked for.
@@ -165,9 +172,11 @@ pub struct Samples {
 
 impl SamplesBuilder {
     /// Sums up the samples of a recording; with `timed_samples`, single samples are kept too.
-    pub fn new(tracks: TrackBy, timed_samples: bool) -> Self {
+    pub fn new(tracks: TrackBy, timed_samples: bool, metadata: &Metadata) -> Self {
         Self {
             tracks,
+            spans: Spans::new(metadata),
+            times: None,
             aggregator: Aggregator::new(&[GROUP_BY]),
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
             timed_samples: timed_samples.then(|| Binned::new(Limit::Keys(TIMED_SAMPLES_MAX))),
@@ -190,7 +199,13 @@ impl SamplesBuilder {
             },
             mode: mode_of(sample.mode) as u8,
         };
-        self.timeline.add(sample.timestamp, track, totals);
+        let time = sample.timestamp;
+        let (first, last) = self.times.unwrap_or((time, time));
+        self.times = Some((first.min(time), last.max(time)));
+        let timeline = &mut self.timeline;
+        self.spans.sample(sample, (track, totals), |Span { from, to, events: (track, totals) }| {
+            timeline.add_over(from, to, track, totals);
+        });
         self.aggregator.add(std::iter::once((sample, stack)));
         if let Some(timed_samples) = &mut self.timed_samples {
             let group = GroupKey::of(sample, stack, GROUP_BY);
@@ -207,6 +222,9 @@ impl SamplesBuilder {
     ) -> Samples {
         let slices = recording.slices();
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
+        for Span { from, to, events: (track, totals) } in self.spans.single() {
+            self.timeline.add_over(from, to, track, totals);
+        }
         self.timeline.scale(|track, totals| scaled(track.source, totals));
         let groups = self.aggregator.finish();
         let code = ResolvedLocations::with_code(&groups.locations(&recording.stacks), name);
@@ -238,6 +256,7 @@ impl SamplesBuilder {
             location_totals,
             tracks: self.tracks,
             rates,
+            times: self.times,
             timeline: self.timeline,
             timed_samples: timed_samples.unwrap_or_default(),
             timed_sample_ticks,
@@ -481,7 +500,7 @@ impl Samples {
 
     /// A time in nanoseconds since the first sample or mark.
     pub fn since_first(&self, time: u64) -> u64 {
-        let samples = self.timeline.range().map(|(first, _)| first);
+        let samples = self.times.map(|(first, _)| first);
         let first = samples.into_iter().chain(self.marks.first()).min();
         self.ticks_to_ns(time.saturating_sub(first.unwrap_or(0)))
     }

@@ -24,6 +24,14 @@ const RIGHT: f64 = 16.0;
 const TITLE: usize = 110;
 const CAPTION: usize = 170;
 
+/// The margin at the left in which the longest of these names fits whole if there is room, and the
+/// number of letters that fit.
+fn room_for<'a>(names: impl Iterator<Item = &'a str>) -> (f64, usize) {
+    const LETTER: f64 = 7.0;
+    let letters = names.map(|name| name.chars().count()).max().unwrap_or(0).clamp(14, 40);
+    (24.0 + LETTER * letters as f64, letters)
+}
+
 /// The style of all pictures, in light and dark mode.
 const STYLE: &str = include_str!("pictures/picture.css");
 /// Zooms into frames on a click.
@@ -53,6 +61,10 @@ pub fn escaped(text: &str) -> String {
 #[derive(Default)]
 struct Drawing {
     height: f64,
+    /// Whether there are parts in it that can be chosen.
+    has_parts: bool,
+    /// What it does not show, in words.
+    note: Option<String>,
     svg: String,
 }
 
@@ -95,7 +107,7 @@ fn standalone(title: &str, lines: &[String], drawing: &Drawing) -> String {
     let height = head + drawing.height + 8.0;
     let (whole_title, about) = (escaped(title), escaped(&lines.join("; ")));
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"title about\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"group\" aria-labelledby=\"title about\">\n\
          <title id=\"title\">{whole_title}</title>\n<desc id=\"about\">{about}</desc>\n\
          <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
          <text class=\"title\" x=\"16\" y=\"28\">{}</text>\n",
@@ -117,10 +129,13 @@ fn standalone(title: &str, lines: &[String], drawing: &Drawing) -> String {
     svg
 }
 
-/// A picture inside a page.
+/// A picture inside a page, as wide as the page where that is legible.
 fn inline(label: &str, drawing: &Drawing) -> String {
+    let role = if drawing.has_parts { "group" } else { "img" };
+    let note = drawing.note.as_ref();
+    let note = note.map_or_else(String::new, |note| format!("<p>{}</p>\n", escaped(note)));
     format!(
-        "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
+        "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 {WIDTH} {}\" role=\"{role}\" aria-label=\"{}\">\n{}</svg></div>\n{note}",
         drawing.height,
         escaped(label),
         drawing.svg

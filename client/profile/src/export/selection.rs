@@ -70,7 +70,7 @@ impl<'a> Export<'a> {
             "{}{of_all} samples shown, {}; {}",
             thousands(exported),
             samples.recording.losses(),
-            stacks(samples)
+            stacks(self)
         );
         let mut captions = vec![machine, counts];
         captions.extend(self.warnings());
@@ -85,16 +85,21 @@ impl<'a> Export<'a> {
     }
 }
 
-/// How many samples have call stacks, as the end of a sentence.
-pub(crate) fn stacks(samples: &Samples) -> String {
-    match samples.recording.stack_counts() {
-        Some(counts) if samples.has_stacks() => format!(
-            "{} of {} samples have call stacks, idle ones included",
-            thousands(counts.samples.saturating_sub(counts.none)),
-            thousands(counts.samples)
-        ),
-        _ => "samples have no call stacks".to_owned(),
+/// How many of the samples shown have call stacks, as the end of a sentence.
+pub(crate) fn stacks(export: &Export<'_>) -> String {
+    let samples = export.samples;
+    if !samples.has_stacks() {
+        return "samples have no call stacks".to_owned();
     }
+    let shown = export.sources.iter().flat_map(|source| samples.location_totals_of(source));
+    let (mut all, mut stacked) = (0, 0);
+    for (location, totals) in shown {
+        all += totals.samples;
+        if location.caller.is_some() {
+            stacked += totals.samples;
+        }
+    }
+    format!("{} of {} samples have call stacks", thousands(stacked), thousands(all))
 }
 
 /// The names of sources, or their number if the list would be too long.

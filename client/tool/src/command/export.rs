@@ -30,7 +30,7 @@ pub(crate) struct ExportResult {
     samples: u64,
     /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<u64>,
-    /// Marks in the recording; 0 if the format does not show marks.
+    /// Marks in the recording; 0 if the file shows none.
     marks: u64,
     /// The resolution of times; null if the format has no times.
     time_resolution_ns: Option<u64>,
@@ -154,10 +154,11 @@ fn result(
 ) -> ExportResult {
     let samples = view.samples;
     let resolution = samples.ticks_to_ns(samples.timed_sample_ticks);
+    let is_shown = format != Format::Html || samples.marks.has_programs();
     ExportResult {
         sources: view.sources.iter().map(|source| source.name.to_string()).collect(),
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
-        marks: samples.marks.len() as u64,
+        marks: if is_shown { samples.marks.len() as u64 } else { 0 },
         time_resolution_ns: format.has_sample_times().then_some(resolution),
         ..ExportResult::new(options, format.name(), &samples.recording, file)
     }

@@ -1,13 +1,6 @@
 //! Numbers as people read them.
 
-pub(crate) use halprof_profile::number::thousands;
-
-/// Formats nanoseconds as seconds: `1.234567 s`.
-pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
-    let nanoseconds = nanoseconds.into();
-    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
-    format!("{}.{:06} s", thousands(whole), rest / 1000)
-}
+pub(crate) use halprof_profile::number::{seconds, thousands};
 
 /// Processor time in seconds, or nothing where events are no time.
 pub(crate) fn processor_time(time: Option<f64>) -> String {

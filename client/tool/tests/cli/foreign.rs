@@ -252,7 +252,7 @@ fn samples() -> Vec<Sample> {
 /// What the library reads from it, with the names of [`SPOTS`].
 pub(crate) fn gathered(path: &Path, lanes: TrackBy) -> Samples {
     let reader = Reader::open(path).expect("opened");
-    let mut gatherer = SamplesBuilder::new(lanes, true);
+    let mut gatherer = SamplesBuilder::new(lanes, true, reader.metadata());
     let recording = reader.samples(|samples| {
         for sample in samples {
             gatherer.add(sample);

@@ -60,7 +60,7 @@ fn a_page_is_read_sorted_filtered_and_zoomed() {
 
     let filtered = &told["filtered"];
     assert_eq!(column(&filtered["rows"], SYMBOL), ["second", "second"]);
-    assert_eq!(filtered["count"], "2 of 9 rows");
+    assert_eq!(filtered["count"], "2 frames, 2 of 9 rows");
     assert_eq!(filtered["frames"]["second"]["hit"], true);
     assert_eq!(filtered["frames"]["first"]["hit"], false);
     assert_eq!(told["unfiltered"].as_array().map(Vec::len), Some(9));

@@ -141,6 +141,41 @@ fn an_interrupt_of_the_timer_is_one_sample() {
     assert_eq!(json!(fields), json!(["Timer", 286, 2_860_000, 0.286]));
 }
 
+/// 286 samples of 1 ms are 0.286 s, in every format that has a unit.
+#[test]
+fn exports_show_the_timer_as_time() {
+    let Some(file) = shared("cases/etw/timer-twice.etl") else { return };
+    for (format, parts) in [
+        ("html", &["0.286000 s of processor time, estimated from 286 samples of period 1 ms."][..]),
+        ("flamegraph", &["width: 0.286000 s, estimated"]),
+        (
+            "firefox",
+            &["weights are milliseconds of processor time", "\"weightType\":\"tracing-ms\""],
+        ),
+    ] {
+        let written = halprof(&format!("export {file} --source Timer -f {format} -o -")).stdout;
+        for part in parts {
+            assert!(written.contains(part), "{format}: {part}");
+        }
+        assert!(!written.contains("2,860,000"), "{format}");
+    }
+}
+
+/// Of the samples shown, as many have stacks as `script` says.
+#[test]
+fn a_picture_says_how_many_of_its_samples_have_stacks() {
+    let Some(file) = shared("etw/files/net.4.5.2.x64.etl") else { return };
+    let lines = halprof(&format!("script {file} --jsonl")).stdout;
+    let samples = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let depths = samples.map(|sample| sample["callers"].as_array().map_or(0, Vec::len));
+    let (all, stacked) =
+        depths.fold((0, 0), |(all, stacked), depth| (all + 1, stacked + usize::from(depth > 0)));
+    let picture = halprof(&format!("export {file} -f flamegraph -o -")).stdout;
+    let picture = picture.replace(',', "");
+    let said = format!("{all} samples shown 0 lost; {stacked} of {all} samples have call stacks");
+    assert!(picture.contains(&said), "{said}");
+}
+
 #[test]
 fn a_trace_without_samples_is_described() {
     let files = ["ShutdownPerfDiagLogger", "diaghub.kernel.1", "powershell", "smallEtlFile"];

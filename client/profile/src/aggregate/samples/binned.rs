@@ -33,9 +33,35 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
 
     /// Adds a sum at a time.
     pub fn add(&mut self, time: u64, key: K, totals: Totals) {
+        self.reach(time);
+        self.sums.entry((time >> self.shift, key)).or_default().add(totals);
+        self.stay_few();
+    }
+
+    /// Adds a sum whose events came about evenly from one time to another. The number of bins is
+    /// limited.
+    pub fn add_over(&mut self, from: u64, to: u64, key: K, totals: Totals) {
+        self.reach(from);
+        self.reach(to);
+        self.stay_few();
+        let mut rest = totals;
+        for bin in from >> self.shift..to >> self.shift {
+            let so_far = u128::from(((bin + 1) << self.shift) - from);
+            let events = u128::from(totals.events) * so_far / u128::from(to - from);
+            let left = totals.events.saturating_sub(u64::try_from(events).unwrap_or(u64::MAX));
+            let part = Totals { events: rest.events - left, ..Totals::default() };
+            self.sums.entry((bin, key)).or_default().add(part);
+            rest.events = left;
+        }
+        self.sums.entry((to >> self.shift, key)).or_default().add(rest);
+    }
+
+    fn reach(&mut self, time: u64) {
         let (first, last) = self.range.unwrap_or((time, time));
         self.range = Some((first.min(time), last.max(time)));
-        self.sums.entry((time >> self.shift, key)).or_default().add(totals);
+    }
+
+    fn stay_few(&mut self) {
         while self.is_beyond() && self.shift < SHIFT_MAX {
             self.widen();
         }
@@ -58,6 +84,12 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         let bin = u128::from(first >> self.shift) + u128::from(bin);
         let begin = u64::try_from(bin << self.shift).unwrap_or(u64::MAX);
         begin.max(first)
+    }
+
+    /// When a bin ends: no later than the last time.
+    pub fn end(&self, bin: u64) -> u64 {
+        let last = self.range.map_or(0, |(_, last)| last);
+        self.begin(bin.saturating_add(1)).min(last)
     }
 
     /// Every sum with its key and its bin, relative to the bin of the first time; sorted by bin and
@@ -130,6 +162,24 @@ mod tests {
             let behind = binned.totals().iter().map(|sum| binned.begin(sum.0)).max();
             assert!(behind.expect("a bin") <= last, "{times:?}");
         }
+    }
+
+    #[test]
+    fn a_sum_over_a_time_is_in_all_its_bins() {
+        let mut binned = Binned::new(Limit::Bins(8));
+        // Bins of 16 ticks: from 0 to 96.
+        binned.add(0, 'a', Totals::default());
+        binned.add(96, 'a', Totals::default());
+        binned.add_over(8, 72, 'b', Totals::alike(1, 6400));
+        assert_eq!(binned.width(), 16);
+        let sums = binned.totals().into_iter().filter(|sum| sum.1 == 'b');
+        let sums: Vec<_> = sums.map(|(bin, _, totals)| (bin, totals.events)).collect();
+        assert_eq!(sums, [(0, 800), (1, 1600), (2, 1600), (3, 1600), (4, 800)]);
+        for (from, to) in [(0, u64::MAX), (u64::MAX, u64::MAX), (1, 2)] {
+            binned.add_over(from, to, 'c', Totals::alike(1, u64::MAX / 4));
+        }
+        let total = total(&binned);
+        assert_eq!((total.samples, total.events), (4, 6400 + u64::MAX / 4 * 3));
     }
 
     #[test]

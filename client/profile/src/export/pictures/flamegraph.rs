@@ -2,7 +2,7 @@
 //! they were called; without call stacks among modules, symbols and lines. The outermost level is at
 //! the top.
 
-use super::units::{fraction, share};
+use super::units::{amount, fraction, share};
 use super::{Drawing, RIGHT, WIDTH, escaped, standalone};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
@@ -21,8 +21,15 @@ const LEFT: f64 = 76.0;
 const ROW: f64 = 24.0;
 /// Frames narrower than this fraction of the width, about half a pixel, are not drawn.
 const NARROWEST: f64 = 0.0005;
-/// Frames narrower than this fraction show no name until they are zoomed in.
-const NARROW: f64 = 0.015;
+/// A frame shows its name where all of it or so many letters fit.
+const USEFUL: usize = 8;
+/// The width of a letter.
+const LETTER: f64 = 6.5;
+/// Rows without a frame as wide as this fraction, about two pixels, are seen when zoomed in.
+const VISIBLE: f64 = 0.002;
+/// What the colours mean, and what the script does.
+pub(super) const LEGEND: &str = "Grey: processes and threads. Orange: the kernel. Other colours: modules. \
+                                 A click or Enter zooms, Escape shows all.";
 /// The number of colours that distinguish modules.
 const HUES: u32 = 6;
 
@@ -39,38 +46,38 @@ pub fn flamegraph(export: &Export<'_>) -> String {
     let source = export.source();
     let mut lines = export.captions();
     lines.push(format!(
-        "width: estimated events, {} total; rows are {}",
-        thousands(source.totals.events),
+        "width: {}, estimated; rows are {}",
+        amount(&source, source.totals.events),
         levels(export).join(", ")
     ));
+    lines.push(LEGEND.to_owned());
     let title = format!("{}: flame graph of {}", source.name, export.title);
-    standalone(&title, &lines, &drawing(export, &source))
+    let (drawing, rows) = drawing(export, &source);
+    lines.extend(drawing.note.clone());
+    standalone(&title, &lines, &Drawing { height: rows, ..drawing })
 }
 
 fn levels(export: &Export<'_>) -> &'static [&'static str] {
     if export.samples.has_stacks() { &STACK_LEVELS } else { &LEVELS }
 }
 
-pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
+/// The drawing as high as its rows that can be seen, and how high all rows are.
+pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> (Drawing, f64) {
     let root = tree(export, source);
-    let mut drawer = Drawer { all: root.totals.events, svg: String::new(), deepest: 0, hidden: 0 };
+    let mut drawer =
+        Drawer { source, all: root.totals.events, svg: String::new(), deepest: [0; 2], hidden: 0 };
     drawer.row(&root, 0.0, 0);
-    let Drawer { svg, deepest, hidden, .. } = drawer;
-    let mut drawing = Drawing { height: ROW * deepest as f64, svg };
+    let Drawer { svg, deepest: [deepest, visible], hidden, .. } = drawer;
+    let note = match hidden {
+        _ if root.totals.samples == 0 => Some("no samples".to_owned()),
+        0 => None,
+        hidden => Some(format!("{} frames are too narrow to be drawn", thousands(hidden))),
+    };
+    let mut drawing = Drawing { height: ROW * visible as f64, has_parts: true, note, svg };
     for (level, name) in levels(export).iter().enumerate().take(deepest) {
         drawing.text("level", 16.0, ROW * level as f64 + 16.0, name);
     }
-    let mut note = |text: &str| {
-        drawing.height += ROW;
-        drawing.text("about", LEFT, drawing.height - 6.0, text);
-    };
-    if root.totals.samples == 0 {
-        note("no samples");
-    }
-    if hidden != 0 {
-        note(&format!("{hidden} frames are too narrow to be drawn"));
-    }
-    drawing
+    (drawing, ROW * deepest as f64)
 }
 
 fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
@@ -105,14 +112,16 @@ fn class(level: usize, mode: Mode, module: &str) -> String {
     }
 }
 
-struct Drawer {
+struct Drawer<'a> {
+    source: &'a SourceTotals,
     all: u64,
     svg: String,
-    deepest: usize,
+    /// The number of rows, and of those that can be seen.
+    deepest: [usize; 2],
     hidden: u64,
 }
 
-impl Drawer {
+impl Drawer<'_> {
     /// Draws the children of a node, largest first, from `x` on: 0 is the left end, 1 the right.
     fn row(&mut self, node: &Node, mut x: f64, level: usize) {
         let mut within: Vec<_> = node.within.iter().collect();
@@ -123,7 +132,11 @@ impl Drawer {
                 self.hidden += 1;
                 continue;
             }
-            self.deepest = self.deepest.max(level + 1);
+            let [deepest, visible] = &mut self.deepest;
+            *deepest = (level + 1).max(*deepest);
+            if width >= VISIBLE {
+                *visible = (level + 1).max(*visible);
+            }
             self.frame(name, inner, x, width, level);
             self.row(inner, x, level + 1);
             x += width;
@@ -132,18 +145,19 @@ impl Drawer {
 
     fn frame(&mut self, name: &str, node: &Node, x: f64, width: f64, level: usize) {
         let room = WIDTH - LEFT - RIGHT;
+        let letters = name.chars().take(USEFUL).count() as f64;
         let name = escaped(name);
-        let narrow = if width < NARROW { " n" } else { "" };
+        let narrow = if width * room < 8.0 + LETTER * letters { " n" } else { "" };
         let _ = writeln!(
             self.svg,
             "<svg class=\"f{narrow}\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" data-x=\"{x:.6}\" data-w=\"{width:.6}\">\
-             <title>{name}: {} events, {}, {} samples</title>\
+             <title>{name}: {}, {}, {} samples</title>\
              <rect class=\"{}\" width=\"100%\" height=\"100%\"/><text x=\"5\" y=\"16\">{name}</text></svg>",
             LEFT + x * room,
             ROW * level as f64,
             width * room,
             ROW - 1.0,
-            thousands(node.totals.events),
+            amount(self.source, node.totals.events),
             share(node.totals.events, self.all),
             thousands(node.totals.samples),
             node.class

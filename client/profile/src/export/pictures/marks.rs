@@ -1,14 +1,12 @@
 //! The marks of a recording: a track for each channel, with a line for each mark.
 
 use super::units::fitting;
-use super::{Drawing, RIGHT, WIDTH, escaped, inline};
+use super::{Drawing, RIGHT, WIDTH, escaped, inline, room_for};
 use crate::aggregate::marks::{Marks, Summary};
 use crate::export::selection::Export;
 use crate::number::{duration, thousands};
 use std::fmt::Write;
 
-/// The margin at the left for the channels' names.
-const LEFT: f64 = 164.0;
 /// The height of a track, including the gap below it.
 const TRACK: f64 = 22.0;
 /// The height of a line in it.
@@ -18,21 +16,23 @@ const TRACKS_MAX: usize = 32;
 /// The number of columns, one pixel each.
 const COLUMNS: usize = 1020;
 
-/// A section of the page; empty if there are no marks.
+/// A section of the page; empty if no program made marks.
 pub(super) fn section(export: &Export<'_>) -> String {
     let marks = &export.samples.marks;
-    if marks.is_empty() {
+    if !marks.has_programs() {
         return String::new();
     }
     let summaries = marks.summaries();
     let channels = &marks.channels;
     let about = format!(
-        "{} marks on {} channels in {}; {}; `halprof timeline` has each of them",
+        "{} marks on {} channels in {}",
         thousands(marks.len() as u64),
         thousands(summaries.len() as u64),
         duration(marks.elapsed_ns() as f64),
-        channels.clock
     );
+    let each = "`halprof timeline` has each of them";
+    let parts = [&about, channels.clock.as_str(), each];
+    let about = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
     let mut section = format!("<section>\n<h2>Marks</h2>\n<p>{}</p>\n", escaped(&about));
     section += &inline(&format!("Marks: {about}"), &drawing(marks));
     section += &table(&summaries);
@@ -44,9 +44,12 @@ fn drawing(marks: &Marks) -> Drawing {
     let strip = marks.strip(range.div_ceil(COLUMNS as u64), COLUMNS + 2);
     let mut drawing = Drawing::default();
     let mut y = 4.0;
-    for track in strip.tracks.iter().take(TRACKS_MAX) {
-        drawing.track(LEFT, y + LINE - 2.0, y + LINE, &fitting(&track.channel, 20));
-        let _ = writeln!(drawing.svg, "<path class=\"mark\" d=\"{}\"/>", lines(&track.marks, y));
+    let tracks = strip.tracks.iter().take(TRACKS_MAX);
+    let (left, letters) = room_for(tracks.clone().map(|track| track.channel.as_str()));
+    let x = |column: f64| left + column * (WIDTH - left - RIGHT) / (COLUMNS + 2) as f64;
+    for track in tracks {
+        drawing.track(left, y + LINE - 2.0, y + LINE, &fitting(&track.channel, letters));
+        let _ = writeln!(drawing.svg, "<path class=\"mark\" d=\"{}\"/>", lines(&track.marks, y, x));
         y += TRACK;
     }
     if let Some(more) = strip.tracks.len().checked_sub(TRACKS_MAX).filter(|&n| n != 0) {
@@ -58,12 +61,8 @@ fn drawing(marks: &Marks) -> Drawing {
     drawing
 }
 
-fn x(column: f64) -> f64 {
-    LEFT + column * (WIDTH - LEFT - RIGHT) / (COLUMNS + 2) as f64
-}
-
 /// A line in each column that has a mark.
-fn lines(cells: &[u64], y: f64) -> String {
+fn lines(cells: &[u64], y: f64, x: impl Fn(f64) -> f64) -> String {
     let marked = (0..).zip(cells).filter(|&(_, &marks)| marks != 0);
     marked.fold(String::new(), |mut path, (column, _)| {
         let _ = write!(path, "M{:.1} {y:.1}v{LINE}", x(f64::from(column)));
@@ -71,18 +70,11 @@ fn lines(cells: &[u64], y: f64) -> String {
     })
 }
 
-/// The distances between marks on each channel.
+/// The distances between marks on each channel, without empty columns.
 fn table(summaries: &[Summary]) -> String {
     const HEADS: [&str; 6] = ["Marks", "Apart: min", "median", "mean", "deviation", "max"];
-    let mut table =
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Channel</th>".to_owned();
-    for head in HEADS {
-        let _ = write!(table, "<th scope=\"col\" class=\"number\">{head}</th>");
-    }
-    table += "</tr></thead>\n<tbody>\n";
-    for summary in summaries.iter().take(TRACKS_MAX) {
-        let gaps = summary.gaps.as_ref();
-        let times = gaps.map_or(const { [const { String::new() }; 5] }, |gaps| {
+    let row = |summary: &Summary| {
+        let times = summary.gaps.as_ref().map_or_else(Default::default, |gaps| {
             [
                 duration(gaps.min_ns as f64),
                 duration(gaps.median_ns as f64),
@@ -91,16 +83,27 @@ fn table(summaries: &[Summary]) -> String {
                 duration(gaps.max_ns as f64),
             ]
         });
-        let _ = write!(
-            table,
-            "<tr><td>{}</td><td class=\"number\">{}</td>",
-            escaped(&summary.channel),
-            thousands(summary.marks)
-        );
-        for time in times {
-            let _ = write!(table, "<td class=\"number\">{time}</td>");
-        }
-        table += "</tr>\n";
+        let [min, median, mean, deviation, max] = times;
+        [thousands(summary.marks), min, median, mean, deviation, max]
+    };
+    let rows: Vec<_> = summaries.iter().take(TRACKS_MAX).map(row).collect();
+    let is_shown: [bool; HEADS.len()] = std::array::from_fn(|n| {
+        rows.iter().any(|row| row.get(n).is_some_and(|cell| !cell.is_empty()))
+    });
+    let cells = |tag: &str, scope: &str, cells: &[&str]| {
+        let shown = cells.iter().zip(is_shown).filter(|&(_, is_shown)| is_shown);
+        shown.fold(String::new(), |mut row, (cell, _)| {
+            let _ = write!(row, "<{tag}{scope} class=\"number\">{cell}</{tag}>");
+            row
+        })
+    };
+    let mut table =
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Channel</th>".to_owned();
+    table += &cells("th", " scope=\"col\"", &HEADS);
+    table += "</tr></thead>\n<tbody>\n";
+    for (summary, row) in summaries.iter().zip(&rows) {
+        let row = cells("td", "", &row.each_ref().map(String::as_str));
+        let _ = writeln!(table, "<tr><td>{}</td>{row}</tr>", escaped(&summary.channel));
     }
     table + "</tbody>\n</table></div>\n"
 }

@@ -40,15 +40,17 @@
   }));
   const filter = () => {
     const wanted = input.value.trim().toLowerCase();
-    let shown = 0;
+    let shown = 0, marked = 0;
     for (const { row, text } of rows) {
       row.hidden = !text.includes(wanted);
       if (!row.hidden) shown += 1;
     }
     for (const { frame, text } of names) {
-      frame.classList.toggle("hit", wanted !== "" && text.includes(wanted));
+      const isHit = wanted !== "" && text.includes(wanted);
+      frame.classList.toggle("hit", isHit);
+      if (isHit) marked += 1;
     }
-    count.textContent = `${shown} of ${rows.length} rows`;
+    count.textContent = wanted ? `${marked} frames, ${shown} of ${rows.length} rows` : "";
   };
   input.addEventListener("input", filter);
   input.closest("p").hidden = false;

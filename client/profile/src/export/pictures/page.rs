@@ -1,12 +1,12 @@
 //! One page with the pictures of every source and a table. It needs no network and no other file,
 //! and can be read without its script.
 
-use super::units::{fraction, share};
+use super::units::{amount, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 use crate::export::selection::{Export, stacks};
-use crate::number::{duration, thousands};
+use crate::number::{duration, seconds, thousands};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
@@ -15,6 +15,10 @@ use std::fmt::Write;
 
 const LOOKS: &str = include_str!("page.css");
 const TABLE: &str = include_str!("page.js");
+
+/// Searches the flame graphs and the table.
+const SEARCH: &str = "<p class=\"filter\" hidden><label>Search <input type=\"search\" id=\"filter\" \
+    autocomplete=\"off\"></label> <output id=\"count\" for=\"filter\"></output></p>\n";
 
 /// The largest number of sources with pictures; the table has all.
 const PICTURED_MAX: usize = 16;
@@ -45,6 +49,7 @@ pub fn page(export: &Export<'_>) -> String {
         policy(&style, &script)
     );
     page += &header(export);
+    page += SEARCH;
     page += "<main>\n";
     if pictured(export).next().is_none() {
         page += "<p>no samples</p>\n";
@@ -105,7 +110,7 @@ fn header(export: &Export<'_>) -> String {
         ("Time", duration(recording.elapsed_ns() as f64)),
         ("Samples", thousands(samples)),
         ("Lost", lost),
-        ("Call stacks", stacks(export.samples)),
+        ("Call stacks", stacks(export)),
     ] {
         if !value.is_empty() {
             let _ = writeln!(header, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&value));
@@ -119,17 +124,29 @@ fn section(export: &Export<'_>, source: &SourceTotals) -> String {
     let meaning = escaped(meaning(export, source));
     let meaning = if meaning.is_empty() { meaning } else { format!("<p>{meaning}</p>\n") };
     let mut section = format!(
-        "<section>\n<h2>{name}</h2>\n{meaning}<p>{} events, estimated from {} samples",
-        thousands(source.totals.events),
+        "<section>\n<h2>{name}</h2>\n{meaning}<p>{}, estimated from {} samples",
+        match source.time {
+            Some(_) => format!("{} of processor time", amount(source, source.totals.events)),
+            None => amount(source, source.totals.events),
+        },
         thousands(source.totals.samples)
     );
     if source.period_events != 0 {
-        let _ = write!(section, " of period {}", thousands(source.period_events));
+        let period = source.period_events;
+        let period = source
+            .time
+            .map_or_else(|| thousands(period), |time| duration(time.nanoseconds(period) as f64));
+        let _ = write!(section, " of period {period}");
     }
-    section += ".</p>\n<h3>Flame graph</h3>\n";
+    let _ = write!(
+        section,
+        ".</p>\n<h3>Flame graph <button type=\"button\" class=\"reset\" hidden>Show all</button></h3>\n\
+         <p>{}</p>\n",
+        flamegraph::LEGEND
+    );
     section += &inline(
         &format!("{}: flame graph; the table below has the numbers", source.name),
-        &flamegraph::drawing(export, source),
+        &flamegraph::drawing(export, source).0,
     );
     let about = timeline::about(export, source);
     let _ = write!(section, "<h3>Timeline</h3>\n<p>{}</p>\n", escaped(&about));
@@ -149,17 +166,28 @@ fn tooltip(text: &str) -> String {
 
 fn table(export: &Export<'_>) -> String {
     let rows = rows(export);
+    let has = |text: fn(&RowKey) -> &str| rows.iter().any(|(row, _)| !text(row).is_empty());
+    let (symbol, line_known) = (has(|row| &row.symbol), has(|row| &row.line));
+    let is_shown = [true, true, true, true, true, true, symbol, line_known];
+    let are_times = export.sources.iter().filter(|source| source.time.is_some()).count();
+    let amounts = match are_times {
+        0 => "Events",
+        n if n == export.sources.len() => "Time",
+        _ => "Events or time",
+    };
     let mut table = "<section>\n<h2>Where</h2>\n\
-         <p class=\"filter\" hidden><label>Filter <input type=\"search\" id=\"filter\" autocomplete=\"off\"></label> <output id=\"count\" for=\"filter\"></output></p>\n\
          <div class=\"scroll\"><table id=\"places\">\n<thead><tr>"
         .to_owned();
-    for (name, class) in COLUMNS {
-        let sort = if *name == "Events" { " aria-sort=\"descending\"" } else { "" };
+    for ((name, class), _) in COLUMNS.iter().zip(is_shown).filter(|&(_, is_shown)| is_shown) {
+        let (name, sort) = match *name {
+            "Events" => (amounts, " aria-sort=\"descending\""),
+            name => (name, ""),
+        };
         let _ = write!(table, "<th scope=\"col\" class=\"{class}\"{sort}>{name}</th>");
     }
     table += "</tr></thead>\n<tbody>\n";
     for (row, totals) in rows.iter().take(ROWS_MAX) {
-        table += &line(export, row, *totals);
+        table += &line(export, row, *totals, is_shown);
     }
     table += "</tbody>\n</table></div>\n";
     if let Some(hidden) = rows.len().checked_sub(ROWS_MAX).filter(|&n| n != 0) {
@@ -205,10 +233,13 @@ fn rows(export: &Export<'_>) -> Vec<(RowKey, Totals)> {
     rows
 }
 
-fn line(export: &Export<'_>, row: &RowKey, totals: Totals) -> String {
+fn line(export: &Export<'_>, row: &RowKey, totals: Totals, is_shown: [bool; 8]) -> String {
     let source = export.sources.iter().find(|one| one.index == row.source);
     let (name, whole) = source.map_or(("", 0), |one| (&*one.name, one.totals.events));
     let meaning = source.map_or("", |one| meaning(export, one));
+    let time = source.and_then(|one| one.time);
+    let events = time
+        .map_or_else(|| thousands(totals.events), |time| seconds(time.nanoseconds(totals.events)));
     let part = fraction(totals.events, whole);
     let text = |text: &str| format!("<td>{}</td>", escaped(text));
     let number = |key: String, displayed: String, more: &str| {
@@ -221,12 +252,13 @@ fn line(export: &Export<'_>, row: &RowKey, totals: Totals) -> String {
     let cells = [
         format!("<td{}>{}</td>", tooltip(meaning), escaped(name)),
         number(format!("{part:.9}"), share(totals.events, whole), &bar),
-        number(totals.events.to_string(), thousands(totals.events), ""),
+        number(totals.events.to_string(), events, ""),
         number(totals.samples.to_string(), thousands(totals.samples), ""),
         text(&export.samples.process_name(row.process)),
         text(&row.module),
         format!("<td class=\"symbol\">{}</td>", escaped(&row.symbol)),
         text(&row.line),
     ];
-    format!("<tr>{}</tr>\n", cells.concat())
+    let shown = cells.iter().zip(is_shown).filter(|&(_, is_shown)| is_shown);
+    format!("<tr>{}</tr>\n", shown.map(|(cell, _)| cell.as_str()).collect::<String>())
 }

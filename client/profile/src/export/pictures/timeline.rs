@@ -1,17 +1,17 @@
 //! A timeline: the rate of one source over time, summed and track by track.
 
-use super::units::{fitting, si, step};
-use super::{Drawing, RIGHT, WIDTH, escaped};
-use crate::aggregate::samples::{Bin, Bins, TrackBy};
+use super::units::{amount, fitting, fraction, si, step};
+use super::{Drawing, RIGHT, WIDTH, escaped, room_for};
+use crate::aggregate::samples::{Bins, Samples, TrackBy};
 use crate::aggregate::source_totals::SourceTotals;
+use crate::aggregate::totals::Totals;
 use crate::export::selection::Export;
-use crate::number::{duration, thousands};
+use crate::number::duration;
 use shared_types::Mode;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The margin at the left for the tracks' names and the scale.
-const LEFT: f64 = 164.0;
+/// The width of the scale, to the right of the tracks' names.
+const SCALE: f64 = 44.0;
 /// The height of the track with the sum of all tracks.
 const SUM: f64 = 130.0;
 /// The height of each track.
@@ -20,10 +20,10 @@ const TRACK: f64 = 38.0;
 const GAP: f64 = 12.0;
 /// The largest number of tracks in one picture: those with the most events are drawn.
 const TRACKS_MAX: usize = 32;
-/// With fewer samples than this in a bin of a track, a rate is mostly chance.
-const SAMPLES_IN_BIN: u64 = 4;
-/// Bins are not merged below this number.
-const BINS_MIN: u64 = 32;
+/// How many samples the busiest track has in a bin: with fewer, a rate is mostly chance.
+const SAMPLES_IN_BIN: f64 = 10.0;
+/// The largest number of bins: more could not be seen.
+const BINS_MAX: f64 = 128.0;
 
 /// The layers of a track, from the bottom: mode, CSS class and label.
 const STACKED: [(Mode, &str, &str); 3] = [
@@ -35,8 +35,9 @@ const STACKED: [(Mode, &str, &str); 3] = [
 /// Describes the picture in words.
 pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
     let tracks = Tracks::new(export, source);
+    let rate = if source.time.is_some() { "processors in use" } else { "events a second" };
     let mut about = format!(
-        "events a second, estimated from samples, in bins of {}, by {}",
+        "{rate}, estimated from samples, in bins of {}, by {}",
         duration(tracks.bin_ns),
         export.samples.tracks.name()
     );
@@ -50,84 +51,118 @@ pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
     about
 }
 
-/// The bins of all tracks, as wide as they are drawn.
+/// The rate in each bin, by [`Mode`] as a number.
+type Rates = Vec<[f64; 3]>;
+
+/// The rates of one processor or process.
+struct Track {
+    number: u32,
+    name: String,
+    events: u64,
+    rates: Rates,
+}
+
+/// All tracks, in bins as wide as they are drawn.
 struct Tracks {
-    sum: Bins,
-    each: BTreeMap<u32, Bins>,
+    each: Vec<Track>,
+    sum: Rates,
     bin_ns: f64,
-    /// How long before the first sample the first bin begins.
-    lead_ns: f64,
     /// The time from the first to the last sample.
     range_ns: f64,
+    /// The margin at the left.
+    left: f64,
+    /// How many letters of a track's name fit into it.
+    letters: usize,
 }
 
 impl Tracks {
     fn new(export: &Export<'_>, source: &SourceTotals) -> Self {
         let samples = export.samples;
-        let each = samples.tracks_of(source);
-        let mut each: BTreeMap<u32, Bins> = each.map(|(n, bins)| (n, bins.clone())).collect();
-        let mut sum = sum(each.values());
-        let mut width = samples.timeline.width();
-        let last = sum.last_key_value().map_or(0, |(&bin, _)| bin);
-        let in_each = source.totals.samples / (each.len() as u64).max(1);
-        let mut count = last + 1;
-        while count / 2 >= BINS_MIN && in_each / count < SAMPLES_IN_BIN {
-            sum = merged(&sum);
-            each = each.into_iter().map(|(n, bins)| (n, merged(&bins))).collect();
-            count = count.div_ceil(2);
-            width = width.saturating_mul(2);
-        }
-        let (first, last) = samples.timeline.range().unwrap_or((0, 0));
-        let lead = first % samples.timeline.width();
-        Self {
-            sum,
-            each,
-            lead_ns: samples.ticks_to_ns(lead) as f64,
-            bin_ns: samples.ticks_to_ns(width).max(1) as f64,
-            range_ns: samples.ticks_to_ns(last - first).max(1) as f64,
-        }
-    }
-
-    /// Events per second.
-    fn rate(&self, events: u64) -> f64 {
-        events as f64 / self.bin_ns * 1e9
+        let (first, last) = samples.times.unwrap_or((0, 0));
+        let range_ns = samples.ticks_to_ns(last - first).max(1) as f64;
+        let all: Vec<(u32, &Bins)> = samples.tracks_of(source).collect();
+        let events = |bins: &Bins| -> u64 {
+            bins.values().map(|bin| bin.events()).fold(0, u64::saturating_add)
+        };
+        let busiest = all.iter().map(|&(_, bins)| events(bins)).max().unwrap_or(0);
+        let Totals { samples: count, events: whole, .. } = source.totals;
+        let in_busiest = fraction(busiest, whole) * count as f64;
+        let period_ns = source.time.map_or(0, |time| time.nanoseconds(source.period_events));
+        let bins = (in_busiest / SAMPLES_IN_BIN)
+            .min(range_ns / (SAMPLES_IN_BIN * period_ns as f64))
+            .clamp(1.0, BINS_MAX)
+            .floor();
+        let bin_ns = range_ns / bins;
+        // Seconds of processor time in a second are processors.
+        let unit = source.time.map_or(1.0, |time| time.seconds(whole) / whole as f64);
+        let track = |(number, fine): (u32, &Bins)| {
+            let mut rates = rebinned(samples, fine, bins as usize);
+            rates.iter_mut().flatten().for_each(|rate| *rate *= unit * 1e9 / bin_ns);
+            let name = match samples.tracks {
+                TrackBy::Processor => format!("processor {number}"),
+                TrackBy::Process => samples.process_name(number),
+            };
+            Track { number, name, events: events(fine), rates }
+        };
+        let each: Vec<Track> = all.into_iter().map(track).collect();
+        let sum = sum(each.iter());
+        let (names, letters) = room_for(each.iter().map(|track| &*track.name));
+        Self { each, sum, bin_ns, range_ns, left: names + SCALE, letters }
     }
 
     fn x(&self, ns: f64) -> f64 {
-        LEFT + (ns / self.range_ns).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn highest<'a>(&self, tracks: impl IntoIterator<Item = &'a Bins>) -> f64 {
-        let bins = tracks.into_iter().flat_map(BTreeMap::values);
-        self.rate(bins.map(|bin| bin.events()).max().unwrap_or(0))
+        self.left + (ns / self.range_ns).clamp(0.0, 1.0) * (WIDTH - self.left - RIGHT)
     }
 }
-
-/// Bins of twice the width.
-fn merged(bins: &Bins) -> Bins {
-    let mut merged = Bins::new();
-    for (&bin, &events) in bins {
-        merged.entry(bin / 2).or_default().add(events);
+/// The events from the first to the last sample, in so many bins. Within a bin of the timeline they
+/// came about evenly.
+fn rebinned(samples: &Samples, fine: &Bins, bins: usize) -> Rates {
+    let mut rates = vec![[0.0; 3]; bins];
+    let Some((first, last)) = samples.times else {
+        return rates;
+    };
+    let width = (last - first) as f64 / bins as f64;
+    // What happened before the first sample is left of the first bin.
+    let place = |time: u64| (time as f64 - first as f64) / width.max(f64::MIN_POSITIVE);
+    for (&bin, &events) in fine {
+        let (from, to) = (samples.timeline.begin(bin), samples.timeline.end(bin));
+        let (from, to) = (place(from), place(to).min(bins as f64));
+        let begin = (from.max(0.0) as usize).min(bins - 1);
+        for (at, rate) in rates.iter_mut().enumerate().skip(begin) {
+            let at = at as f64;
+            let part = match to - from {
+                0.0 => 1.0,
+                length => ((at + 1.0).min(to) - at.max(from)) / length,
+            };
+            if part <= 0.0 {
+                break;
+            }
+            for (sum, events) in rate.iter_mut().zip(events.0) {
+                *sum += events as f64 * part;
+            }
+            if to <= at + 1.0 {
+                break;
+            }
+        }
     }
-    merged
+    rates
 }
 
 /// Several tracks as one.
-fn sum<'a>(tracks: impl Iterator<Item = &'a Bins>) -> Bins {
-    let mut sum = Bins::new();
-    for (&bin, &events) in tracks.flatten() {
-        sum.entry(bin).or_default().add(events);
+fn sum<'a>(tracks: impl Iterator<Item = &'a Track>) -> Rates {
+    let mut sum = Rates::new();
+    for track in tracks {
+        sum.resize(track.rates.len(), [0.0; 3]);
+        for (sum, rate) in sum.iter_mut().flatten().zip(track.rates.iter().flatten()) {
+            *sum += rate;
+        }
     }
     sum
 }
 
-/// The mean of several tracks; empty if there are none.
-fn mean(tracks: &[&Bins]) -> Bins {
-    let mut mean = sum(tracks.iter().copied());
-    for bin in mean.values_mut() {
-        bin.0 = bin.0.map(|events| events / tracks.len() as u64);
-    }
-    mean
+fn highest<'a>(rates: impl IntoIterator<Item = &'a Rates>) -> f64 {
+    let bins = rates.into_iter().flatten().map(|rate| rate.iter().sum());
+    bins.fold(0.0, f64::max)
 }
 
 pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
@@ -138,25 +173,26 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
         return drawing;
     }
     let (drawn, others) = chosen(&tracks.each);
-    let mut drawer = Drawer { tracks: &tracks, drawing: Drawing::default(), y: 18.0 };
+    let mut drawer = Drawer { tracks: &tracks, source, drawing: Drawing::default(), y: 18.0 };
     drawer.legend();
     let all = match export.samples.tracks {
         TrackBy::Processor => "all processors",
         TrackBy::Process => "all processes",
     };
-    drawer.track(all, &tracks.sum, SUM, tracks.highest([&tracks.sum]), 4.0);
-    let rest = (!others.is_empty()).then(|| mean(&others));
-    let highest = tracks.highest(drawn.iter().map(|&(_, bins)| bins).chain(&rest));
-    for (number, bins) in drawn {
-        let name = match export.samples.tracks {
-            TrackBy::Processor => format!("processor {number}"),
-            TrackBy::Process => export.samples.process_name(number),
-        };
-        drawer.track(&name, bins, TRACK, highest, 1.0);
+    drawer.track(all, source.totals.events, &tracks.sum, SUM, highest([&tracks.sum]), 4.0);
+    let rest = (!others.is_empty()).then(|| {
+        let mut mean = sum(others.iter().copied());
+        mean.iter_mut().flatten().for_each(|rate| *rate /= others.len() as f64);
+        mean
+    });
+    let most = highest(drawn.iter().map(|track| &track.rates).chain(&rest));
+    for track in drawn {
+        drawer.track(&track.name, track.events, &track.rates, TRACK, most, 1.0);
     }
     if let Some(rest) = &rest {
         let name = format!("{} others (mean)", others.len());
-        drawer.track(&name, rest, TRACK, highest, 1.0);
+        let events = others.iter().map(|track| track.events).sum::<u64>() / others.len() as u64;
+        drawer.track(&name, events, rest, TRACK, most, 1.0);
     }
     let Drawer { mut drawing, y, .. } = drawer;
     drawing.time_axis(y - GAP, tracks.range_ns, "sample", |ns| tracks.x(ns));
@@ -164,30 +200,29 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
 }
 
 /// The tracks that are drawn, in order of their numbers, and the others.
-fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
-    let mut all: Vec<(u32, &Bins)> = each.iter().map(|(&n, bins)| (n, bins)).collect();
+fn chosen(each: &[Track]) -> (Vec<&Track>, Vec<&Track>) {
+    let mut all: Vec<&Track> = each.iter().collect();
     if all.len() <= TRACKS_MAX {
         return (all, Vec::new());
     }
-    let events = |bins: &Bins| -> u128 { bins.values().map(|bin| u128::from(bin.events())).sum() };
-    all.sort_by_cached_key(|&(_, bins)| std::cmp::Reverse(events(bins)));
+    all.sort_by_key(|track| std::cmp::Reverse(track.events));
     let others = all.split_off(TRACKS_MAX - 1);
-    all.sort_unstable_by_key(|&(number, _)| number);
-    (all, others.into_iter().map(|(_, bins)| bins).collect())
+    all.sort_unstable_by_key(|track| track.number);
+    (all, others)
 }
 
 struct Drawer<'a> {
     tracks: &'a Tracks,
+    source: &'a SourceTotals,
     drawing: Drawing,
     y: f64,
 }
 
 impl Drawer<'_> {
     fn legend(&mut self) {
-        let mut x = LEFT;
+        let mut x = self.tracks.left;
         for (mode, class, label) in STACKED {
-            let mut bins = self.tracks.sum.values();
-            if bins.all(|bin| events_of(*bin, mode) == 0) {
+            if self.tracks.sum.iter().all(|&rate| of_mode(rate, mode) == 0.0) {
                 continue;
             }
             let _ = writeln!(
@@ -201,82 +236,165 @@ impl Drawer<'_> {
     }
 
     /// Draws one track, with a scale up to at least `highest` in about `steps` steps.
-    fn track(&mut self, name: &str, bins: &Bins, height: f64, highest: f64, steps: f64) {
+    fn track(
+        &mut self,
+        name: &str,
+        events: u64,
+        rates: &Rates,
+        height: f64,
+        highest: f64,
+        steps: f64,
+    ) {
         let tick = step(highest, steps);
         let top = (highest / tick).ceil().max(1.0) * tick;
         let (first, base) = (self.y, self.y + height);
-        let right = WIDTH - RIGHT;
+        let (left, right) = (self.tracks.left, WIDTH - RIGHT);
         let mut value = 0.0;
         while value <= top * 1.000_001 {
             let y = base - value / top * height;
             let _ =
-                writeln!(self.drawing.svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>");
-            self.drawing.text("tick end", LEFT - 8.0, y + 4.0, &si(value));
+                writeln!(self.drawing.svg, "<path class=\"grid\" d=\"M{left} {y:.1}H{right}\"/>");
+            self.drawing.text("tick end", left - 8.0, y + 4.0, &si(value));
             value += tick;
         }
-        let total: u128 = bins.values().map(|bin| u128::from(bin.events())).sum();
         let _ = writeln!(
             self.drawing.svg,
-            "<g><title>{}: {} events</title>",
+            "<g><title>{}: {}</title>",
             escaped(name),
-            thousands(total)
+            amount(self.source, events)
         );
-        let mut below: BTreeMap<u64, f64> = BTreeMap::new();
+        let mut below = vec![0.0; rates.len()];
         for (mode, class, _) in STACKED {
-            let path = self.area(bins, mode, &mut below, (base, height / top));
+            let path = self.area(rates, mode, &mut below, (base, height / top));
             if !path.is_empty() {
                 let _ = writeln!(self.drawing.svg, "<path class=\"{class}\" d=\"{path}\"/>");
             }
         }
         self.drawing.svg += "</g>\n";
-        self.drawing.track(LEFT, first + 14.0, base, &fitting(name, 16));
+        self.drawing.track(left, first + 14.0, base, &fitting(name, self.tracks.letters));
         self.y = base + GAP;
     }
 
     /// The outline of one mode's layer on top of those below it, to which it adds itself.
     fn area(
         &self,
-        bins: &Bins,
+        rates: &Rates,
         mode: Mode,
-        below: &mut BTreeMap<u64, f64>,
+        below: &mut [f64],
         (base, scale): (f64, f64),
     ) -> String {
         let mut path = String::new();
         // For each run of adjacent bins: the upper edge to the right, then the lower one back.
         let (mut upper, mut lower) = (String::new(), String::new());
-        let mut behind = None;
-        let mut close = |upper: &mut String, lower: &mut String| {
-            if !upper.is_empty() {
+        for (bin, (&rate, under)) in rates.iter().zip(below).enumerate() {
+            let rate = of_mode(rate, mode);
+            if rate != 0.0 {
+                let [from, to] =
+                    [bin, bin + 1].map(|n| self.tracks.x(n as f64 * self.tracks.bin_ns));
+                let over = *under + rate;
+                let (low, high) = (base - *under * scale, base - over * scale);
+                *under = over;
+                let command = if upper.is_empty() { 'M' } else { 'L' };
+                let _ = write!(upper, "{command}{from:.1} {high:.1}H{to:.1}");
+                lower.insert_str(0, &format!("L{to:.1} {low:.1}H{from:.1}"));
+            }
+            if (rate == 0.0 || bin + 1 == rates.len()) && !upper.is_empty() {
                 let _ = write!(path, "{upper}{lower}Z");
                 upper.clear();
                 lower.clear();
             }
-        };
-        for (&bin, &events) in bins {
-            let events = events_of(events, mode);
-            if events == 0 {
-                continue;
-            }
-            let edge =
-                |bin: u64| self.tracks.x(bin as f64 * self.tracks.bin_ns - self.tracks.lead_ns);
-            let (from, to) = (edge(bin), edge(bin + 1));
-            let under = below.entry(bin).or_default();
-            let over = *under + self.tracks.rate(events);
-            let (low, high) = (base - *under * scale, base - over * scale);
-            *under = over;
-            if behind != Some(bin) {
-                close(&mut upper, &mut lower);
-            }
-            let command = if upper.is_empty() { 'M' } else { 'L' };
-            let _ = write!(upper, "{command}{from:.1} {high:.1}H{to:.1}");
-            lower.insert_str(0, &format!("L{to:.1} {low:.1}H{from:.1}"));
-            behind = Some(bin + 1);
         }
-        close(&mut upper, &mut lower);
         path
     }
 }
 
-fn events_of(bin: Bin, mode: Mode) -> u64 {
-    bin.0.get(mode as usize).copied().unwrap_or(0)
+fn of_mode(rate: [f64; 3], mode: Mode) -> f64 {
+    rate.get(mode as usize).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::{Format, SamplesBuilder};
+    use crate::file::{Metadata, Period, Recording, Source};
+    use crate::symbols::Frame;
+    use shared_types::Sample;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// The rates of a source that is sampled at these times, in ms, on each of two processors, with a
+    /// tick a nanosecond. An event of `TotalCycles` is a nanosecond, too.
+    fn tracks(name: &str, times: &[f64]) -> Tracks {
+        let units = if name == "Timer" { 100 } else { 1 };
+        let period = Period { used: MILLISECOND / units, ..Period::default() };
+        let metadata = Metadata {
+            timestamp_frequency: 1_000_000_000,
+            sources: vec![Source { name: name.to_owned(), period, ..Source::default() }],
+            ..Metadata::default()
+        };
+        let mut builder = SamplesBuilder::new(TrackBy::Processor, false, &metadata);
+        let mut last = 0.0;
+        for &time in times {
+            let passed = if name == "Timer" { 1.0 } else { time - last };
+            last = time;
+            for processor in 0..2 {
+                builder.add(&Sample {
+                    timestamp: (time * MILLISECOND as f64) as u64,
+                    period: (passed * MILLISECOND as f64) as u64 / units,
+                    processor,
+                    ..Sample::default()
+                });
+            }
+        }
+        let recording = Recording { metadata, ..Recording::default() };
+        let samples = builder.finish(recording, |_, _, _| (Frame::default(), None));
+        let export = Export::new(&samples, "a", Format::Html);
+        Tracks::new(&export, &export.source())
+    }
+
+    /// Times with distances that are drawn from a band of an eighth around 1 ms.
+    fn drawn(count: usize) -> Vec<f64> {
+        let mut time = 0.0;
+        let distance = |n: usize| 1.0 + ((n * 7919 % 1000) as f64 / 1000.0 - 0.5) / 8.0;
+        let times = (0..count).map(|n| {
+            time += distance(n);
+            time
+        });
+        times.collect()
+    }
+
+    /// Each processor counts an event a nanosecond, or is in use all the time: so is every bin, to 1 %.
+    #[test]
+    fn a_constant_rate_is_drawn_constant() {
+        let regular = |count: usize| (1..=count).map(|n| n as f64).collect::<Vec<_>>();
+        for (name, times, rate) in [
+            ("TotalCycles", regular(150), 1e9),
+            ("TotalCycles", drawn(150), 1e9),
+            ("TotalCycles", drawn(12_345), 1e9),
+            ("Timer", regular(150), 1.0),
+            ("Timer", regular(12_345), 1.0),
+        ] {
+            let tracks = tracks(name, &times);
+            let (bins, bin_ms) = (tracks.sum.len(), tracks.bin_ns / MILLISECOND as f64);
+            assert!(bins > 10 && bin_ms > 9.9, "{name}: {bins} bins of {bin_ms} ms");
+            for rates in tracks.each.iter().map(|track| &track.rates) {
+                for bin in rates {
+                    let part = bin.iter().sum::<f64>() / rate;
+                    assert!((0.99..1.01).contains(&part), "{name}: {part} in bins of {bin_ms} ms");
+                }
+            }
+        }
+    }
+
+    /// An idle processor has no samples of the timer: half the time it is in use, and never more.
+    #[test]
+    fn no_processor_is_in_use_more_than_all_the_time() {
+        let times: Vec<f64> = (1..=1000).filter(|n| n % 400 < 200).map(f64::from).collect();
+        let tracks = tracks("Timer", &times);
+        let mut bins = tracks.sum.iter().map(|bin| bin.iter().sum::<f64>() / 2.0);
+        assert!(bins.clone().all(|part| part <= 1.01), "{:?}", tracks.sum);
+        assert!(bins.clone().any(|part| part > 0.99) && bins.any(|part| part < 0.01));
+        let events = tracks.each.iter().map(|track| track.events * 100).sum::<u64>();
+        assert_eq!(events, 2 * times.len() as u64 * MILLISECOND);
+    }
 }

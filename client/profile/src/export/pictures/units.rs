@@ -1,6 +1,15 @@
 //! Numbers and names in readable form.
 
-use crate::number::short;
+use crate::aggregate::source_totals::SourceTotals;
+use crate::number::{seconds, short, thousands};
+
+/// So many events of a source: `1,000 events`, or the processor time that they are.
+pub(super) fn amount(source: &SourceTotals, events: u64) -> String {
+    match source.time {
+        Some(time) => seconds(time.nanoseconds(events)),
+        None => format!("{} events", thousands(events)),
+    }
+}
 
 /// With an SI prefix: `1.5 G`.
 pub(super) fn si(value: f64) -> String {
