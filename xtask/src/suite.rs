@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 19] = [
+const SLOW: [&str; 20] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -32,6 +32,8 @@ const SLOW: [&str; 19] = [
     // Thousands of runs of the driver.
     "every_period_is_accounted_for_at_every_skid",
     "many_flipped_bits_break_no_rule",
+    // Hundreds of recordings.
+    "verdicts_on_eighty_pairs",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",

@@ -8,6 +8,8 @@ pub mod proportion;
 
 use crate::float::float;
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::erf::erfc_inv;
+use std::f64::consts::SQRT_2;
 
 /// A summary of repeated measurements of one value.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +67,17 @@ pub fn student_t(probability: f64, freedom: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, freedom.max(1.0)) {
         Ok(t) => t.inverse_cdf(probability),
         Err(_) => f64::INFINITY,
+    }
+}
+
+/// So many standard deviations does a value lie from its mean, or farther, with this probability:
+/// by Student's t, and by the normal distribution, which is the same to three digits, for a freedom of
+/// a thousand and more.
+pub fn deviations(probability: f64, freedom: f64) -> f64 {
+    if freedom < 1_000.0 {
+        student_t(1.0 - probability / 2.0, freedom)
+    } else {
+        SQRT_2 * erfc_inv(probability)
     }
 }
 
@@ -201,6 +214,15 @@ mod tests {
         ] {
             assert!((student_t(0.975, freedom) - at_95).abs() < 6e-4, "{freedom}");
             assert!((student_t(0.99, freedom) - at_98).abs() < 6e-4, "{freedom}");
+        }
+        for (probability, freedom, at) in [
+            (0.05, 4.0, 2.776),
+            (0.05, 1e3, 1.960),
+            (0.01, 1e9, 2.576),
+            (1e-6, f64::INFINITY, 4.892),
+        ] {
+            let found = deviations(probability, freedom);
+            assert!((found - at).abs() < 1e-3, "{probability} {freedom}: {found}");
         }
         let inside = student_t(0.975, 3.5);
         assert!(inside > 2.776 && inside < 3.182, "{inside}");

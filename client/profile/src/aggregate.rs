@@ -78,24 +78,38 @@ impl Aggregate {
         mut visit: impl FnMut(GroupKey, Totals),
     ) {
         self.groups.each(group_by, source, |group, totals| {
-            let GroupKey { source, process, processor, .. } = group;
-            if self.filter.passes(source, process, processor)
-                && (!self.filter.needs_code() || self.locations.get(group.location()).passes)
-            {
-                visit(group, whole_time(&self.slices, source, totals));
+            if self.passes(group) {
+                visit(group, whole_time(&self.slices, group.source, totals));
             }
         });
     }
 
+    fn passes(&self, group: GroupKey) -> bool {
+        let GroupKey { source, process, processor, .. } = group;
+        self.filter.passes(source, process, processor)
+            && (!self.filter.needs_code() || self.locations.get(group.location()).passes)
+    }
+
     /// Each source that passes, with samples or without. `group_by` has what the filter needs.
     pub(crate) fn sources(&self, group_by: GroupBy) -> Vec<SourceTotals> {
-        let mut totals: BTreeMap<u16, Totals> = BTreeMap::new();
+        let mut all: BTreeMap<u16, [Totals; 2]> = BTreeMap::new();
         for index in self.filter.sources().filter(|&index| self.filter.passes_source(index)) {
-            totals.insert(index, Totals::default());
+            all.insert(index, Default::default());
         }
-        self.each(group_by, None, |group, some| totals.entry(group.source).or_default().add(some));
-        let sources = totals.into_iter().map(|(index, totals)| SourceTotals {
+        self.groups.each(group_by, None, |group, some| {
+            if !self.filter.passes_source(group.source) {
+                return;
+            }
+            let [totals, unfiltered] = all.entry(group.source).or_default();
+            let some = whole_time(&self.slices, group.source, some);
+            unfiltered.add(some);
+            if self.passes(group) {
+                totals.add(some);
+            }
+        });
+        let sources = all.into_iter().map(|(index, [totals, unfiltered])| SourceTotals {
             totals,
+            unfiltered,
             addressed: self.groups.addressed.get(&index).copied().unwrap_or(0),
             ..SourceTotals::new(index, self.filter.source(index), &self.recording, &self.slices)
         });

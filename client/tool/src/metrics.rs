@@ -476,6 +476,13 @@ impl Metrics {
         }
     }
 
+    /// What a source counts, if it is known by which names others count the same.
+    pub(crate) fn quantity(&self, source: &str) -> Option<&str> {
+        let mut all = self.quantities.iter();
+        let (quantity, _) = all.find(|(_, names)| names.iter().any(|name| name == source))?;
+        Some(quantity)
+    }
+
     /// Every figure that can be computed from `counts`, figures for all modes first.
     pub(crate) fn derive(&self, counts: &[Counted<'_>]) -> Vec<MetricRow> {
         let mut figures = Vec::new();

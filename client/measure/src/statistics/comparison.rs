@@ -30,7 +30,7 @@ impl fmt::Display for Verdict {
 }
 
 /// What is the same at most differs by this part.
-const SAME_WITHIN: f64 = 0.05;
+pub const SAME_WITHIN: f64 = 0.05;
 
 /// A value with half of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]

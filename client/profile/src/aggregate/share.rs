@@ -78,17 +78,6 @@ impl Share {
         Self { value, low, high, effective }
     }
 
-    /// Samples of equal weight with this share: those in the part, and all.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "both are between 0 and 2^64, and casts saturate"
-    )]
-    pub fn alike(&self) -> (u64, u64) {
-        let part = (self.value * self.effective).round();
-        (part as u64, self.effective.round() as u64)
-    }
-
     /// The distance to the farther end of the interval.
     pub fn bound(&self) -> f64 {
         (self.high - self.value).max(self.value - self.low)

@@ -22,6 +22,8 @@ pub struct SourceTotals {
     pub time: Option<ProcessorTime>,
     /// All its samples that count.
     pub totals: Totals,
+    /// All its samples, whatever a filter accepts besides their time.
+    pub unfiltered: Totals,
     /// How many of them have an address.
     pub addressed: u64,
     /// If it was multiplexed: how long it was on a counter. All its events are scaled by that to the
@@ -90,6 +92,7 @@ pub(crate) fn merge(all: &mut Vec<SourceTotals>, sources: &[SourceTotals]) -> Ve
         };
         known.slices = merged_slices(known.slices.as_ref(), source.slices.as_ref());
         known.totals.add(source.totals);
+        known.unfiltered.add(source.unfiltered);
         known.addressed = known.addressed.saturating_add(source.addressed);
         known.period = known.period.filter(|_| known.period == source.period);
         known.time = known.time.filter(|_| known.time == source.time);

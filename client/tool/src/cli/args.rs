@@ -638,9 +638,11 @@ pub(crate) struct Report {
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
     #[arg(long, help_heading = WHAT, conflicts_with_all = ["diff", "source", "module", "symbol", "processors", "time"])]
     pub(crate) off_cpu: bool,
-    /// Compare FILE with another recording
-    #[arg(long, value_name = "FILE2", help_heading = WHAT)]
-    pub(crate) diff: Option<PathBuf>,
+    /// Compare what FILE cost with what these recordings did: the whole first, then the rows by what
+    /// they cost more. Several files on a side are runs of the same, and three or more of them show
+    /// how much runs vary
+    #[arg(long, value_name = "FILE2", help_heading = WHAT, num_args = 1..)]
+    pub(crate) diff: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) naming: Naming,
 }

@@ -115,7 +115,13 @@ Examples:
   halprof report halprof.rec --by core
   halprof report halprof.rec --by edge,line --sort mispredicted
   halprof report halprof.rec --module \"nt*\" --by address --csv
-  halprof report before.rec --diff after.rec --by symbol";
+  halprof report before.rec --diff after.rec --by symbol
+  halprof report a1.rec a2.rec a3.rec --diff b1.rec b2.rec b3.rec
+
+`--diff` compares events: the whole, then each row, with the ratio and its 95 % bound. `more` and
+`fewer` are so clear that 97 of 100 comparisons of equal runs have no such row; `same` excludes a
+change of more than 5 %. With fewer than three files on a side its bound is of sampling alone, and
+does not say how much runs vary.";
 
 pub(crate) const SCRIPT: &str = "\
 Examples:

@@ -95,8 +95,12 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     }
     let mut query = query(options, output.is_csv())?;
     let mut requested = query.tables.len();
+    let path = options.naming.path(output)?;
+    if !options.diff.is_empty() {
+        return diff::run(options, query, &path, output);
+    }
     if output.is_json() {
-        if options.by.is_empty() && options.diff.is_none() && !options.stack {
+        if options.by.is_empty() && !options.stack {
             (query.tables, requested) = (Vec::new(), DEFAULT.len());
         }
         for keys in DEFAULT {
@@ -106,15 +110,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         }
         query.rows = None;
     }
-    let path = options.naming.path(output)?;
     let report = Report::read_all(&options.files, &query, &path)?;
-    if let Some(other) = &options.diff {
-        let other = Report::read_all(&[other], &query, &path)?;
-        let status = filters::introduce(&report.recording, &[], &[], output)
-            .max(filters::introduce(&other.recording, &[], &[], output));
-        diff::run(options, (&report, &other), requested, output)?;
-        return Ok(status);
-    }
     let mut warnings = filters::warnings(&report);
     warnings.extend(filters::given_twice(&options.files));
     let status = filters::introduce(&report.recording, &warnings, &report.symbols, output);
@@ -168,14 +164,14 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
         return Err(filters::one_table());
     }
     if tables.is_empty() && !options.stack {
-        tables = if csv || options.diff.is_some() {
+        tables = if csv || !options.diff.is_empty() {
             vec![vec![Key::Symbol]]
         } else {
             // The others are worth a table if no function is known.
             vec![vec![Key::Symbol], text::MODULES.to_vec(), vec![Key::Address]]
         };
     }
-    let all = csv || options.diff.is_some();
+    let all = csv || !options.diff.is_empty();
     Ok(Query {
         tables,
         call_tree: options.stack,

@@ -48,24 +48,111 @@ fn shares_of_drawn_periods_are_within_their_bounds() {
     assert!(within >= 26, "{within} of {all}");
 }
 
-/// Twelve pairs with equal programs, and twelve that differ by more than three bounds.
+/// Two programs, or four, of which some have more than 10,000 samples with the default period.
+const EQUAL: [&str; 2] = ["60+40", "10+20+30+40"];
+/// The programs before and after, and how many times the cycles: what the first has is 5 % more, and
+/// what the second has is the same to 3 in 10,000.
+const DIFFERENT: [(&str, &str, f64); 2] =
+    [("28+72", "29+71", 1.013_793), ("71+29", "72+28", 1.035_417)];
+const MACHINES: [&str; 6] = ["skylake", "zen4", "hybrid", "yonah", "k8", "core2"];
+
+/// What was found in pairs of recordings.
+#[derive(Debug, Default)]
+struct Pairs {
+    rows: u32,
+    /// Rows whose true ratio is within the bound.
+    within: u32,
+    /// Bounds of ratios, in percent.
+    widths: Vec<f64>,
+    more: u32,
+    fewer: u32,
+    /// The first program is more.
+    first_more: u32,
+    /// The whole is more.
+    whole_more: u32,
+}
+
+impl Pairs {
+    /// Records `pairs` pairs with the default periods, and compares them.
+    fn compared(pairs: u32, differ: bool) -> Self {
+        let (folder, _) = folder();
+        let files = ["a.rec", "b.rec"].map(|name| folder.path().join(name).display().to_string());
+        let mut found = Self::default();
+        for (pair, machine) in (0..pairs).zip(MACHINES.iter().cycle()) {
+            let kind = pair as usize / MACHINES.len() % 2;
+            let equal = (EQUAL[kind], EQUAL[kind], 1.0);
+            let (before, after, more) = if differ { DIFFERENT[kind] } else { equal };
+            for (file, programs, times, seed) in
+                [(&files[0], before, 1.0, 2 * pair), (&files[1], after, more, 2 * pair + 1)]
+            {
+                let (cycles, user) = (4e10 * times, 10 + pair * 7 % 85);
+                let instructions = cycles / 2.0;
+                json(&format!(
+                    "--machine {machine} record -o {file} --workload \
+                     cycles={cycles},instructions={instructions},user={user},seed={seed},\
+                     programs={programs}"
+                ));
+            }
+            let line = format!("report {} --diff {} --by process --rows 0", files[0], files[1]);
+            found.add(&json(&line), (before, after, more));
+        }
+        found.widths.sort_unstable_by(f64::total_cmp);
+        found
+    }
+
+    fn add(&mut self, diff: &Value, (before, after, times): (&str, &str, f64)) {
+        let percent = |programs: &str, index: usize| -> f64 {
+            programs.split('+').nth(index).expect("a program").parse().expect("a number")
+        };
+        for row in rows(diff) {
+            let index = (row["process"].as_u64().expect("a number") as usize - 4096) / 8;
+            let truth = percent(after, index) / percent(before, index) * times;
+            let [ratio, bound] =
+                ["ratio", "error"].map(|field| row[field].as_f64().expect("a number"));
+            self.rows += 1;
+            self.within += u32::from((ratio - truth).abs() <= bound);
+            self.widths.push(bound * 100.0);
+            self.more += u32::from(row["verdict"] == "more");
+            self.fewer += u32::from(row["verdict"] == "fewer");
+            self.first_more += u32::from(row["verdict"] == "more" && index == 0);
+            let samples = row["before"]["samples"].as_u64().expect("a number");
+            assert!(before == after || samples >= 10_000, "{row}");
+        }
+        self.whole_more += u32::from(diff["sources"][0]["verdict"] == "more");
+    }
+
+    fn print(&self, what: &str) {
+        let Self { rows, within, widths, more, fewer, first_more, whole_more } = self;
+        let [least, median, most] = [0, widths.len() / 2, widths.len() - 1].map(|at| widths[at]);
+        println!(
+            "{what}: {within} of {rows} rows within their bounds of {least:.2} to {most:.2} %, median \
+             {median:.2}; {more} more, {fewer} fewer; the first program more in {first_more}, the whole \
+             in {whole_more}"
+        );
+    }
+}
+
+/// Equal runs and runs that differ by 5 % in one program: at most so many rows of the equal are called
+/// more or fewer, and at least so many of the different are found.
+fn assert_verdicts(pairs: u32, wrong: u32, found: u32) {
+    let equal = Pairs::compared(pairs, false);
+    equal.print("equal");
+    let different = Pairs::compared(pairs, true);
+    different.print("5 % more");
+    assert!(equal.more + equal.fewer <= wrong && equal.whole_more == 0, "{equal:?}");
+    assert!(different.first_more >= found && different.whole_more == pairs, "{different:?}");
+    let (within, rows) = (equal.within + different.within, equal.rows + different.rows);
+    // 95 % less three standard deviations of a binomial distribution.
+    let least = 0.95 - 3.0 * (0.95 * 0.05 / f64::from(rows)).sqrt();
+    assert!(f64::from(within) >= least * f64::from(rows), "{within} of {rows}");
+}
+
 #[test]
 fn verdicts_on_drawn_periods_are_right() {
-    let (folder, _) = folder();
-    let files = ["a.rec", "b.rec"].map(|name| folder.path().join(name));
-    let [mut false_rows, mut missed] = [0; 2];
-    for seed in 1..=12 {
-        for differs in [false, true] {
-            let percent = 20 + seed * 37 % 40;
-            record(&files[0], RATES[0], percent, seed);
-            let other = if differs { percent + 10 } else { percent };
-            record(&files[1], RATES[0], other, 100 + seed);
-            let [before, after] = files.each_ref().map(|file| file.display());
-            let line = format!("report {before} --diff {after} --by process --rows 0");
-            let clear = rows(&json(&line)).iter().filter(|row| row["clear"] == true).count();
-            false_rows += if differs { 0 } else { clear };
-            missed += if differs { 2 - clear } else { 0 };
-        }
-    }
-    assert!(false_rows <= 2 && missed == 0, "{false_rows} false, {missed} missed");
+    assert_verdicts(12, 1, 11);
+}
+
+#[test]
+fn verdicts_on_eighty_pairs_are_right() {
+    assert_verdicts(80, 6, 72);
 }

@@ -33,6 +33,18 @@ impl Report {
         combined(all, query).ok_or_else(no_recording)?.checked(query)
     }
 
+    /// Reads and sums up several recordings, each by itself: one report for each of their
+    /// [`sessions`](crate::file::sessions).
+    pub fn read_each<P: AsRef<Path>>(
+        paths: &[P],
+        query: &Query,
+        symbol_path: &SymbolPath,
+    ) -> Result<Vec<Self>> {
+        let each = sessions(paths)?.into_iter();
+        each.map(|session| Self::read_session(&session, query, symbol_path)?.checked(query))
+            .collect()
+    }
+
     /// # Errors
     /// Callers are asked for, and there are no call stacks.
     fn checked(self, query: &Query) -> Result<Self> {

@@ -57,7 +57,7 @@ struct BranchLine<'a> {
 }
 
 pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output) -> Result<u32> {
-    if options.diff.is_some() {
+    if !options.diff.is_empty() {
         return Err(Error::usage(
             "`--diff` compares samples, not branches",
             "Leave out `--diff`, or use `--by symbol`.",

@@ -1,28 +1,62 @@
-//! `halprof report --diff`: what has increased and decreased from one recording to another.
+//! `halprof report --diff`: what runs cost after a change, beside what they cost before it.
+
+mod cost;
 
 use crate::cli::args;
+use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::number::{percent, thousands};
-use crate::output::table::{Column, Section};
+use crate::output::escape::Escaped;
+use crate::output::number::{seconds, thousands};
+use crate::output::table::{Column, Section, Width};
 use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
-use halprof_measure::statistics::proportion::{benjamini_hochberg, two_proportion_p_value};
+use cost::{Change, RUNS, Side};
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
-use halprof_profile::views::report::{Report, SourceSection, Table};
+use halprof_profile::symbols::SymbolPath;
+use halprof_profile::views::report::{Query, Report, SourceSection, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct DiffResult<'a> {
     before: String,
     after: String,
+    /// How many recordings there are of each.
+    runs: [usize; 2],
     samples: [u64; 2],
+    time: Time,
+    warnings: Vec<String>,
+    /// All events that pass the filters.
+    sources: Vec<Whole>,
     tables: Vec<ComparedTable<'a>>,
+}
+
+/// How long a run took; of several runs the mean.
+#[derive(JsonSchema, Serialize)]
+struct Time {
+    before_ns: u64,
+    after_ns: u64,
+    ratio: Option<f64>,
+    /// The 95 % bound of the ratio; null if neither side has three runs.
+    error: Option<f64>,
+}
+
+/// All events of a source, in a run.
+#[derive(JsonSchema, Serialize)]
+struct Whole {
+    source: String,
+    /// The source of the recordings after, which counts the same.
+    source_after: String,
+    samples_before: u64,
+    samples_after: u64,
+    #[serde(flatten)]
+    change: Change,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -31,11 +65,11 @@ struct ComparedTable<'a> {
     parts: Vec<Compared<'a>>,
 }
 
-/// The rows of one source in both recordings.
+/// The rows of one source, those that cost most events more first.
 #[derive(JsonSchema, Serialize)]
 struct Compared<'a> {
     /// Null if `source` is one of the keys.
-    source: Option<&'a str>,
+    source: Option<String>,
     rows: Vec<DiffRow<'a>>,
 }
 
@@ -44,177 +78,364 @@ struct DiffRow<'a> {
     #[serde(flatten, serialize_with = "fields")]
     #[schemars(with = "Fields")]
     values: &'a [Value],
-    before: Side,
-    after: Side,
+    #[serde(flatten)]
+    events: Change,
+    /// Of all runs before together.
+    before: Totalled,
+    /// Of all runs after together.
+    after: Totalled,
     /// The change of its share, in percentage points.
     change: f64,
-    /// Chance alone does not explain the change, given the number of rows.
-    clear: bool,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Side {
+struct Totalled {
     #[serde(flatten)]
     totals: Totals,
     share: Share,
 }
 
+/// All recordings.
+struct Runs {
+    reports: Vec<Report>,
+    /// How many of them are of before; they come first.
+    before: usize,
+}
+
+impl Runs {
+    /// Parts of a list with one item for each run.
+    fn sides<'a, T>(&self, all: &'a [T]) -> [&'a [T]; 2] {
+        let (before, after) = all.split_at_checked(self.before).unwrap_or((all, &[]));
+        [before, after]
+    }
+}
+
+/// A source that all runs have, or one that counts the same.
+struct Source {
+    /// Its name in each run.
+    names: Vec<Arc<str>>,
+    sides: [Side; 2],
+    /// All its events in each run that pass the filters.
+    totals: Vec<Totals>,
+}
+
 pub(super) fn run(
     options: &args::Report,
-    (before, after): (&Report, &Report),
-    requested: usize,
+    mut query: Query,
+    path: &SymbolPath,
     output: &Output,
-) -> Result<()> {
-    let common = common(before, after)?;
-    for (report, other) in [(before, after), (after, before)] {
-        for source in report.sources.iter().map(|source| &source.name) {
-            if !other.sources.iter().any(|other| other.name == *source) {
-                output.warn(&format!("only one of the recordings has {source}: it is left out"));
-            }
-        }
+) -> Result<u32> {
+    let requested = query.tables.len();
+    query.tables.push(vec![Key::Processor]);
+    let [mut reports, after] =
+        [&options.files, &options.diff].map(|files| Report::read_each(files, &query, path));
+    let before = reports.as_ref().map_or(0, Vec::len);
+    reports = reports.and_then(|before| Ok(before.into_iter().chain(after?).collect()));
+    let runs = Runs { reports: reports?, before };
+    let (mut warnings, mut status) = (Vec::new(), 0);
+    for run in &runs.reports {
+        let file = run.recording.file.display();
+        let own = filters::warnings(run).into_iter().map(|warning| format!("{file}: {warning}"));
+        let own: Vec<String> = own.collect();
+        status = status.max(filters::introduce(&run.recording, &own, &[], output));
+        warnings.extend(own);
     }
-    let mut tables = Vec::new();
-    for (before, after) in before.tables.iter().zip(&after.tables).take(requested) {
-        if before.sections.iter().chain(&after.sections).any(SourceSection::is_mixed) {
-            return Err(Error::usage(
-                "`--diff` compares shares, and there are none across several sources",
-                "Leave `source` out of `--by`: each source has a table of its own.",
-            ));
-        }
-        tables.push(ComparedTable { by: &before.by, parts: compare(before, after, &common) });
-    }
-    let files = filters::names(&options.files);
-    let other = options.diff.as_deref();
+    let sources = sources(&runs)?;
+    let files = [&options.files, &options.diff].into_iter();
+    let twice = files.filter_map(|files| filters::given_twice(files));
+    let own: Vec<String> = twice.chain(left_out(&runs, &sources)).collect();
+    output.warn_all(&own);
+    warnings.extend(own);
+    let tables = (0..requested).map(|at| compared_table(at, &runs, &sources));
+    let totals: Vec<u64> = runs.reports.iter().map(|run| run.total.samples).collect();
     let result = DiffResult {
-        after: other.map_or_else(|| files.clone(), |file| file.display().to_string()),
-        before: files,
-        samples: [before.total.samples, after.total.samples],
-        tables,
+        before: filters::names(&options.files),
+        after: filters::names(&options.diff),
+        runs: runs.sides(&runs.reports).map(<[Report]>::len),
+        samples: runs.sides(&totals).map(|side| side.iter().sum()),
+        time: Time::new(&runs),
+        warnings,
+        sources: sources.iter().map(|source| Whole::new(source, &runs)).collect(),
+        tables: tables.collect::<Result<_>>()?,
     };
     let parts = result.tables.iter().flat_map(|table| &table.parts);
-    let lines: Vec<SourceRow<'_, &DiffRow<'_>>> = parts
-        .flat_map(|part| part.rows.iter().map(|row| SourceRow { source: part.source, row }))
-        .collect();
-    let several = before.sources.len() > 1;
-    let absent =
-        result.tables.first().map_or_else(Vec::new, |table| absent_beside_source(table.by));
-    output.rows_without(&absent, "diff", (&result, &lines), |result| {
-        let mut texts = Vec::new();
-        for table in &result.tables {
-            for part in &table.parts {
-                let section = section(table.by, part, several, options.most_rows());
-                texts.push(section.text(output.width()));
+    let rows = parts.flat_map(|part| {
+        part.rows.iter().map(|row| SourceRow { source: part.source.as_deref(), row })
+    });
+    let rows: Vec<SourceRow<'_, &DiffRow<'_>>> = rows.collect();
+    let by = result.tables.first().map_or(&[][..], |table| table.by);
+    output.rows_without(&absent_beside_source(by), "diff", (&result, &rows), |result| {
+        text(result, options.most_rows(), output.width())
+    })?;
+    Ok(status)
+}
+
+/// The sources that can be compared: what all runs have, then what counts the same.
+fn sources(runs: &Runs) -> Result<Vec<Source>> {
+    let metrics = Metrics::built_in()?;
+    let names = |run: &Report| -> Vec<Arc<str>> {
+        run.sources.iter().map(|source| Arc::clone(&source.name)).collect()
+    };
+    let all: Vec<Vec<Arc<str>>> = runs.reports.iter().map(names).collect();
+    let first = all.first().map_or(&[][..], Vec::as_slice);
+    let mut matched: Vec<Vec<Arc<str>>> = Vec::new();
+    for is_same in [|_: &Metrics, one: &str, other: &str| one == other, counts_same] {
+        for name in first {
+            let in_each = all.iter().enumerate().map(|(run, names)| {
+                let is_free =
+                    |name: &Arc<str>| !matched.iter().any(|one| one.get(run) == Some(name));
+                names.iter().find(|other| is_free(other) && is_same(&metrics, name, other)).cloned()
+            });
+            matched.extend(in_each.collect::<Option<Vec<_>>>());
+        }
+    }
+    if matched.is_empty() {
+        let [before, after] = runs.sides(&all).map(|all| distinct(all.iter().flatten()));
+        return Err(Error::usage(
+            format!("the recordings have no source in common: {before} and {after}"),
+            "Compare recordings of the same source.",
+        ));
+    }
+    Ok(matched.into_iter().map(|names| Source::new(names, runs)).collect())
+}
+
+/// Whether two sources count the same, by the names that metrics have for it.
+fn counts_same(metrics: &Metrics, one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|name| name.split_once(':').unwrap_or((name, "")));
+    let quantity = metrics.quantity(one.0);
+    quantity.is_some() && quantity == metrics.quantity(other.0) && one.1 == other.1
+}
+
+/// What only some of the recordings have.
+fn left_out(runs: &Runs, sources: &[Source]) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for (at, run) in runs.reports.iter().enumerate() {
+        let is_compared =
+            |name: &Arc<str>| sources.iter().any(|source| source.names.get(at) == Some(name));
+        names.extend(
+            run.sources.iter().map(|source| &source.name).filter(|name| !is_compared(name)),
+        );
+    }
+    let each = names.into_iter();
+    each.map(|name| format!("only some of the recordings have {name}: it is left out")).collect()
+}
+
+/// Names, each once.
+fn distinct<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> String {
+    let names: BTreeSet<&str> = names.map(AsRef::as_ref).collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+impl Source {
+    fn new(names: Vec<Arc<str>>, runs: &Runs) -> Self {
+        let named: Vec<(&Report, &str)> =
+            runs.reports.iter().zip(names.iter().map(AsRef::as_ref)).collect();
+        let totals = named.iter().map(|(run, name)| {
+            let source = run.sources.iter().find(|source| *source.name == **name);
+            source.map(|source| source.totals).unwrap_or_default()
+        });
+        Self { totals: totals.collect(), sides: runs.sides(&named).map(Side::new), names }
+    }
+
+    fn compare(&self, runs: &Runs, parts: &[Totals], share: f64) -> Change {
+        Change::new(self.sides.each_ref(), runs.sides(parts), share)
+    }
+}
+
+impl Whole {
+    fn new(source: &Source, runs: &Runs) -> Self {
+        let [before, after] = runs.sides(&source.names).map(|names| distinct(names.iter()));
+        let [samples_before, samples_after] =
+            runs.sides(&source.totals).map(|all| sum(all).samples);
+        let change = source.compare(runs, &source.totals, 1.0);
+        Self { source: before, source_after: after, samples_before, samples_after, change }
+    }
+}
+
+impl Time {
+    fn new(runs: &Runs) -> Self {
+        let times = runs.reports.iter().map(|run| Totals::alike(1, run.recording.elapsed_ns()));
+        let times: Vec<Totals> = times.collect();
+        let sides = runs.sides(&times);
+        let [before, after] = sides.map(Side::exact);
+        let Change { events_before, events_after, ratio, error, .. } =
+            Change::new([&before, &after], sides, 1.0);
+        let error = error.filter(|&error| error != 0.0);
+        Self { before_ns: events_before, after_ns: events_after, ratio, error }
+    }
+}
+
+fn sum(all: &[Totals]) -> Totals {
+    let mut sum = Totals::default();
+    all.iter().for_each(|&one| sum.add(one));
+    sum
+}
+
+/// The table at this index of the query.
+fn compared_table<'a>(at: usize, runs: &'a Runs, sources: &[Source]) -> Result<ComparedTable<'a>> {
+    let tables: Vec<&Table> = runs.reports.iter().filter_map(|run| run.tables.get(at)).collect();
+    if tables.iter().flat_map(|table| &table.sections).any(SourceSection::is_mixed) {
+        return Err(Error::usage(
+            "`--diff` compares the events of a source, and these are of several",
+            "Leave `source` out of `--by`: each source has a table of its own.",
+        ));
+    }
+    let parts = sources.iter().map(|source| Compared {
+        source: source.names.first().map(ToString::to_string),
+        rows: changes(&tables, runs, source),
+    });
+    let by = tables.first().map_or(&[][..], |table| &table.by);
+    Ok(ComparedTable { by, parts: parts.collect() })
+}
+
+/// Pairs rows with the same text, those that cost most events more first. Process identifiers differ
+/// from run to run, so a process is matched by name.
+fn changes<'a>(tables: &[&'a Table], runs: &Runs, source: &Source) -> Vec<DiffRow<'a>> {
+    let mut all: BTreeMap<Vec<String>, (&[Value], Vec<Totals>)> = BTreeMap::new();
+    for (run, (table, name)) in tables.iter().zip(&source.names).enumerate() {
+        let is_own = |one: &Arc<str>| one == name;
+        let sections = table.sections.iter();
+        let own = sections.filter(|section| section.source.as_ref().is_none_or(is_own));
+        // Code that only called what has samples has none of its own.
+        for row in own.flat_map(|section| &section.rows).filter(|row| row.totals.samples != 0) {
+            let (_, parts) = all
+                .entry(row.values.iter().map(name_of).collect())
+                .or_insert_with(|| (&row.values, vec![Totals::default(); tables.len()]));
+            if let Some(part) = parts.get_mut(run) {
+                part.add(row.totals);
             }
         }
-        texts.join("\n")
-    })
-}
-
-/// The sources that are in both recordings.
-fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
-    let [before, after] = [before, after].map(|report| {
-        let sources = report.sources.iter();
-        sources.map(|source| Arc::clone(&source.name)).collect::<Vec<_>>()
-    });
-    if before.iter().any(|name| after.contains(name)) {
-        return Ok(before.into_iter().filter(|name| after.contains(name)).collect());
     }
-    Err(Error::usage(
-        format!(
-            "the recordings have no source in common: {} and {}",
-            before.join(", "),
-            after.join(", ")
-        ),
-        "Compare recordings of the same source.",
-    ))
-}
-
-fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<Compared<'a>> {
-    let mut sources: Vec<&Option<Arc<str>>> = Vec::new();
-    for part in before.sections.iter().chain(&after.sections) {
-        let in_both = part.source.as_ref().is_none_or(|source| common.contains(source));
-        if in_both && !sources.contains(&&part.source) {
-            sources.push(&part.source);
-        }
-    }
-    let compared = sources.into_iter().map(|source| {
-        let [before, after] =
-            [before, after].map(|table| table.sections.iter().find(|part| part.source == *source));
-        Compared { source: source.as_deref(), rows: changes(before, after) }
-    });
-    compared.collect()
-}
-
-/// Pairs rows with the same text, the largest changes first. Process identifiers differ from run to
-/// run, so a process is matched by name.
-fn changes<'a>(
-    before: Option<&'a SourceSection>,
-    after: Option<&'a SourceSection>,
-) -> Vec<DiffRow<'a>> {
-    let mut pairs: BTreeMap<Vec<String>, (&[Value], [Totals; 2])> = BTreeMap::new();
-    for (side, part) in [before, after].into_iter().enumerate() {
-        let rows = part.into_iter().flat_map(|part| &part.rows);
-        // Code that only called what has samples has none of its own.
-        for row in rows.filter(|row| row.totals.samples != 0) {
-            let names = row.values.iter().map(name).collect();
-            let pair = pairs.entry(names).or_insert((&row.values, Default::default()));
-            pair.1[side].add(row.totals);
-        }
-    }
-    let [all_before, all_after] =
-        [before, after].map(|part| part.map(|part| part.all).unwrap_or_default());
-    let changes = pairs.into_values().map(|(values, [before, after])| {
-        let before = Side { totals: before, share: Share::weighted(before, all_before) };
-        let after = Side { totals: after, share: Share::weighted(after, all_after) };
+    let rows = all.into_values().map(|(values, parts)| {
+        let [parts_before, parts_after] = runs.sides(&parts).map(sum);
+        let [whole_before, whole_after] = runs.sides(&source.totals).map(sum);
+        let side = |totals, whole| Totalled { totals, share: Share::weighted(totals, whole) };
+        let (before, after) = (side(parts_before, whole_before), side(parts_after, whole_after));
+        let share = f64::midpoint(before.share.value, after.share.value);
         let change = after.share.value - before.share.value;
-        DiffRow { values, before, after, change, clear: false }
+        DiffRow { values, events: source.compare(runs, &parts, share), before, after, change }
     });
-    let mut changes: Vec<DiffRow<'_>> = changes.collect();
-    let p_value = |change: &DiffRow<'_>| {
-        two_proportion_p_value(change.before.share.alike(), change.after.share.alike())
-    };
-    let p_values: Vec<f64> = changes.iter().map(p_value).collect();
-    for (change, clear) in changes.iter_mut().zip(benjamini_hochberg(&p_values)) {
-        change.clear = clear;
-    }
-    changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
-    changes
+    let mut rows: Vec<DiffRow<'_>> = rows.collect();
+    rows.sort_by_key(|row| Reverse(row.events.more()));
+    rows
 }
 
-fn name(value: &Value) -> String {
+fn name_of(value: &Value) -> String {
     match value {
         Value::Process { name: Some(name), .. } => name.to_string(),
+        // There is one, which may have several names.
+        Value::Source(_) => String::new(),
         other => other.to_string(),
     }
+}
+
+fn text(result: &DiffResult<'_>, keep: usize, width: Width) -> String {
+    let mut text = String::new();
+    for (label, files, runs) in
+        [("before", &result.before, result.runs[0]), ("after", &result.after, result.runs[1])]
+    {
+        let runs = if runs == 1 { String::new() } else { format!("{runs} runs: ") };
+        let files = Escaped(files).to_string();
+        text += &format!("{label:<6}  {runs}{}\n", width.left(8 + runs.len(), &files));
+    }
+    text += "\n";
+    text += &whole(result).text(width);
+    if result.runs.iter().any(|&runs| runs < RUNS) {
+        let note = "Bounds are of sampling alone: whether runs differ by as much without a change is \
+                    seen from three recordings or more on each side.";
+        text += &format!("\n{}\n", width.prose(0, note));
+    }
+    for table in &result.tables {
+        for part in &table.parts {
+            let several = result.sources.len() > 1;
+            text += &format!("\n{}", section(table.by, part, several, keep).text(width));
+        }
+    }
+    text
+}
+
+/// The events, samples and time of all.
+fn whole(result: &DiffResult<'_>) -> Section {
+    let columns = vec![
+        Column::name("whole"),
+        Column::number("before"),
+        Column::number("after"),
+        Column::number("ratio"),
+        Column::word("95 %"),
+        Column::word("verdict"),
+    ];
+    let mut rows = Vec::new();
+    for whole in &result.sources {
+        let Whole { source, source_after, samples_before, samples_after, change } = whole;
+        let same = source == source_after;
+        let name = if same { source.clone() } else { format!("{source}, {source_after}") };
+        let Change { events_before, events_after, verdict, .. } = change;
+        let [ratio, bound] = change.ratio_with_bound();
+        let events = [*events_before, *events_after].map(thousands);
+        rows.push([vec![name], events.to_vec(), vec![ratio, bound, verdict.to_string()]].concat());
+        let samples = [*samples_before, *samples_after].map(thousands);
+        rows.push(
+            [vec!["  samples".to_owned()], samples.to_vec(), vec![String::new(); 3]].concat(),
+        );
+    }
+    let Time { before_ns, after_ns, ratio, error } = result.time;
+    let times = [before_ns, after_ns].map(seconds);
+    let [ratio, bound] = cost::ratio_with_bound(ratio, error);
+    rows.push(
+        [vec!["time".to_owned()], times.to_vec(), vec![ratio, bound, String::new()]].concat(),
+    );
+    Section { title: String::new(), columns, rows, more: String::new() }
 }
 
 fn section(by: &[Key], part: &Compared<'_>, several: bool, keep: usize) -> Section {
     let mut columns = vec![
         Column::number("change"),
-        Column::number("before"),
-        Column::number("after"),
-        Column::number("events before").extra(),
-        Column::number("events after").extra(),
+        Column::number("ratio"),
+        Column::word("95 %"),
         Column::word("verdict"),
+        Column::number("share change").extra(),
+        Column::number("before").extra(),
+        Column::number("after").extra(),
     ];
     columns.extend(key_columns(by));
-    let rows = part.rows.iter().take(keep).map(|row| {
-        let mut cells = vec![
-            format!("{:+.2}", row.change * 100.0),
-            percent(row.before.share.value),
-            percent(row.after.share.value),
-            thousands(row.before.totals.events),
-            thousands(row.after.totals.events),
-            if row.clear { "clear" } else { "chance" }.to_owned(),
-        ];
-        cells.extend(row.values.iter().map(name));
-        cells
-    });
-    let source = part.source.filter(|_| several);
+    let mut least: Vec<u128> =
+        part.rows.iter().map(|row| row.events.more().unsigned_abs()).collect();
+    least.sort_unstable_by_key(|&change| Reverse(change));
+    // Those that change most are shown, whether they cost more or less.
+    let least = keep.checked_sub(1).and_then(|last| least.get(last)).copied().unwrap_or(0);
+    let shown = part.rows.iter().filter(|row| row.events.more().unsigned_abs() >= least).take(keep);
+    let rows: Vec<Vec<String>> = shown.map(cells).collect();
+    let more = part.rows.len() - rows.len();
+    let source = part.source.as_deref().filter(|_| several);
     Section {
         title: source.unwrap_or_default().to_owned(),
         columns,
-        rows: rows.collect(),
-        more: String::new(),
+        rows,
+        more: if more == 0 {
+            String::new()
+        } else {
+            format!(
+                "{} more rows, which change less: `--rows 0` prints all",
+                thousands(more as u64)
+            )
+        },
     }
+}
+
+fn cells(row: &DiffRow<'_>) -> Vec<String> {
+    let Change { events_before, events_after, verdict, .. } = row.events;
+    let more = row.events.more();
+    let sign = if more < 0 { '-' } else { '+' };
+    let [ratio, bound] = row.events.ratio_with_bound();
+    let mut cells = vec![
+        format!("{sign}{}", thousands(more.unsigned_abs())),
+        ratio,
+        bound,
+        verdict.to_string(),
+        format!("{:+.2}", row.change * 100.0),
+        thousands(events_before),
+        thousands(events_after),
+    ];
+    cells.extend(row.values.iter().map(name_of));
+    cells
 }

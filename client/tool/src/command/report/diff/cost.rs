@@ -1,0 +1,223 @@
+//! What a part of the samples stands for in the runs before and after, and how the two compare.
+
+use halprof_measure::float::float;
+use halprof_measure::statistics::comparison::{Bounded, Comparison, SAME_WITHIN, Verdict};
+use halprof_measure::statistics::proportion::{NORMAL_95, wilson_interval_at};
+use halprof_measure::statistics::{Summary, deviations, rounded_mean};
+use halprof_profile::aggregate::key::Key;
+use halprof_profile::aggregate::share::Share;
+use halprof_profile::aggregate::totals::Totals;
+use halprof_profile::views::report::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// In this part of all comparisons of equal runs, at most, a table calls any row more or fewer. Each
+/// row has as much of it as it has of the events, so that a table of many rows is wrong no more often
+/// than one of few, and its largest rows are the first to be clear.
+const WRONG: f64 = 0.03;
+
+/// From so many runs on, their own spread is the bound.
+pub(super) const RUNS: usize = 3;
+
+/// The events of a run; of several runs the mean.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub(super) struct Change {
+    pub(super) events_before: u64,
+    pub(super) events_after: u64,
+    /// Those after divided by those before; null if there are none before.
+    pub(super) ratio: Option<f64>,
+    /// The 95 % bound of the ratio, of this row alone; null if it is not known.
+    pub(super) error: Option<f64>,
+    pub(super) verdict: Verdict,
+}
+
+/// One source in the runs of one side.
+pub(super) struct Side {
+    runs: Vec<Run>,
+    /// Which part of its samples was lost; `None` if that is not known.
+    lost: Option<f64>,
+}
+
+/// One source in one run.
+struct Run {
+    /// All its samples, those of idle threads and those that no filter accepts included.
+    all: Totals,
+    /// How many events may have come after the last samples.
+    missing: f64,
+    /// The 95 % bound, as a part of the events, of being on a counter for part of the time; `None` if
+    /// it is not known.
+    multiplexing: Option<f64>,
+    /// Its samples are in step with what they sample: they are not independent.
+    in_step: bool,
+}
+
+impl Run {
+    /// `report` has a table by processor.
+    fn new(report: &Report, name: &str) -> Self {
+        let source = report.sources.iter().find(|source| *source.name == *name);
+        let mut all = source.map(|source| source.unfiltered).unwrap_or_default();
+        let begun = source.map_or(0, |source| source.period_events);
+        let period = all.events.checked_div(all.samples).unwrap_or(begun);
+        // A trace does not say of which source they are.
+        all.add(Totals::alike(report.recording.idle_samples(), period));
+        let by_processor = report.tables.iter().find(|table| table.by == [Key::Processor]);
+        let sections = by_processor.into_iter().flat_map(|table| &table.sections);
+        let mut own = sections.filter(|section| section.source.as_deref() == Some(name));
+        let processors = own.next().map_or(1, |section| section.rows.len());
+        let slices = source.and_then(|source| source.slices.as_ref());
+        Self {
+            all,
+            missing: float(period) * float(processors as u64),
+            multiplexing: slices.map_or(Some(0.0), |slices| Some(float(slices.error_ppm?) / 1e6)),
+            in_step: report.recording.in_step.iter().any(|source| source == name),
+        }
+    }
+
+    /// How far off the events of a part of its samples may be: by so many standard deviations of
+    /// chance.
+    ///
+    /// Sampling misses no event of the whole but those after the last sample of each processor.
+    /// Which part has a sample is chance.
+    fn bound(&self, part: Totals, deviations: f64) -> Option<f64> {
+        let is_whole = part.samples == self.all.samples;
+        if self.in_step && !is_whole {
+            return None;
+        }
+        let share = Share::weighted(part, self.all);
+        let (value, chance) = if is_whole {
+            (1.0, 0.0)
+        } else {
+            let (low, high) = wilson_interval_at(deviations, share.value, share.effective);
+            (share.value, (high - share.value).max(share.value - low))
+        };
+        let multiplexing = self.multiplexing? * float(part.events) * deviations / NORMAL_95;
+        Some((chance * float(self.all.events)).hypot(value * self.missing).hypot(multiplexing))
+    }
+}
+
+impl Side {
+    /// A source by its name in each of these runs.
+    pub(super) fn new(runs: &[(&Report, &str)]) -> Self {
+        let (mut samples, mut lost) = (0_u64, Some(0_u64));
+        for (report, _) in runs {
+            let recording = &report.recording;
+            samples = samples.saturating_add(recording.samples);
+            samples = samples.saturating_add(recording.idle_samples());
+            lost = lost.zip(recording.all_lost()).map(|(sum, more)| sum.saturating_add(more));
+        }
+        let part = |lost: u64| float(lost) / float(samples.saturating_add(lost).max(1));
+        Self {
+            runs: runs.iter().map(|(report, name)| Run::new(report, name)).collect(),
+            lost: lost.map(part),
+        }
+    }
+
+    /// Exact values, one of each run.
+    pub(super) fn exact(values: &[Totals]) -> Self {
+        let run =
+            |&all: &Totals| Run { all, missing: 0.0, multiplexing: Some(0.0), in_step: false };
+        Self { runs: values.iter().map(run).collect(), lost: Some(0.0) }
+    }
+
+    /// The standard error of the mean over runs, and its degrees of freedom.
+    fn spread(&self, parts: &[Totals]) -> Option<(f64, f64)> {
+        let summary = Summary::from_values(&events(parts), false)?;
+        let n = float(parts.len() as u64);
+        (parts.len() >= RUNS).then(|| (summary.deviation / n.sqrt(), n - 1.0))
+    }
+
+    /// The bound that sampling alone gives the mean over runs.
+    fn by_samples(&self, parts: &[Totals], deviations: f64) -> Option<f64> {
+        let mut bounds =
+            self.runs.iter().zip(parts).map(|(run, &part)| run.bound(part, deviations));
+        let sum = bounds.try_fold(0.0, |sum: f64, bound| Some(sum.hypot(bound?)))?;
+        Some(sum / float(parts.len() as u64))
+    }
+
+    /// The mean over runs with its bound at a probability: `t` is how many standard errors that is
+    /// where runs have a spread.
+    fn mean(&self, parts: &[Totals], probability: f64, t: f64) -> Bounded {
+        let value = float(rounded_mean(&events(parts)));
+        let by_samples = self.by_samples(parts, deviations(probability, f64::INFINITY));
+        let bound = match self.spread(parts) {
+            // Runs that are alike by chance are no more accurate than their samples.
+            Some((error, _)) => Some((t * error).max(by_samples.unwrap_or(0.0))),
+            None => by_samples,
+        };
+        // As large a part of these may be lost as of all.
+        let lost = self.lost.map(|lost| value * lost / (1.0 - lost));
+        Bounded { value, bound: bound.zip(lost).map(|(bound, lost)| bound + lost) }
+    }
+}
+
+fn events(parts: &[Totals]) -> Vec<u128> {
+    parts.iter().map(|part| part.events.into()).collect()
+}
+
+/// The degrees of freedom of the difference of two means (B. L. Welch, The generalization of Student's
+/// problem when several different population variances are involved, Biometrika 34, 1947).
+fn freedom(sides: [&Side; 2], parts: [&[Totals]; 2]) -> f64 {
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for (side, parts) in sides.into_iter().zip(parts) {
+        let (error, freedom) = side.spread(parts).unwrap_or_else(|| {
+            let by_samples = side.by_samples(parts, NORMAL_95).unwrap_or(0.0);
+            (by_samples / NORMAL_95, f64::INFINITY)
+        });
+        sum += error.powi(2);
+        weighted += error.powi(4) / freedom;
+    }
+    if weighted > 0.0 { sum.powi(2) / weighted } else { f64::INFINITY }
+}
+
+impl Change {
+    /// The events of `parts`, one of each run, before and after. `share` is what the row has of all
+    /// events.
+    pub(super) fn new(sides: [&Side; 2], parts: [&[Totals]; 2], share: f64) -> Self {
+        let freedom = freedom(sides, parts);
+        let at = |probability: f64| {
+            let t = deviations(probability, freedom);
+            let ([before, after], [parts_before, parts_after]) = (sides, parts);
+            Comparison::new(
+                before.mean(parts_before, probability, t),
+                after.mean(parts_after, probability, t),
+            )
+        };
+        let (plain, strict) = (at(0.05), at((WRONG * share).max(f64::MIN_POSITIVE)));
+        let is_same = plain
+            .ratio
+            .zip(plain.error)
+            .is_some_and(|(ratio, error)| (ratio - 1.0).abs() + error <= SAME_WITHIN);
+        let [events_before, events_after] =
+            parts.map(|parts| u64::try_from(rounded_mean(&events(parts))).unwrap_or(u64::MAX));
+        let verdict = match strict.verdict {
+            clear @ (Verdict::More | Verdict::Fewer) => clear,
+            _ if is_same => Verdict::Same,
+            _ => Verdict::Unclear,
+        };
+        Self { events_before, events_after, ratio: plain.ratio, error: plain.error, verdict }
+    }
+
+    /// How many events more there are after.
+    pub(super) fn more(&self) -> i128 {
+        i128::from(self.events_after) - i128::from(self.events_before)
+    }
+
+    pub(super) fn ratio_with_bound(&self) -> [String; 2] {
+        if self.events_before == 0 && self.events_after != 0 {
+            return ["new".to_owned(), String::new()];
+        }
+        ratio_with_bound(self.ratio, self.error)
+    }
+}
+
+/// A ratio and its bound, in three digits after the point, or fewer if it is large.
+pub(super) fn ratio_with_bound(ratio: Option<f64>, error: Option<f64>) -> [String; 2] {
+    let digits = if ratio.is_some_and(|ratio| ratio >= 100.0) { 0 } else { 3 };
+    let scale = 10_f64.powi(digits);
+    // Rounded up, never down.
+    let error = error.map(|error| (error * scale).ceil() / scale);
+    let digits = digits.unsigned_abs() as usize;
+    let number = |value: f64| format!("{value:.digits$}");
+    [ratio.map(number), error.map(|error| format!("±{}", number(error)))]
+        .map(Option::unwrap_or_default)
+}
