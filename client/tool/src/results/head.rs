@@ -61,6 +61,9 @@ pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String 
     }
     if let Some(stacks) = recording.stack_counts() {
         text += &stacks_in_words(stacks);
+        if idle != 0 && stacks.none != 0 {
+            text += ", idle ones included";
+        }
     }
     width.prose(0, &text) + "\n" + &events(recording, width)
 }
