@@ -23,7 +23,7 @@ impl ProcessorTime {
     pub fn of(source: &Source) -> Option<Self> {
         let period = &source.period;
         let is_time = source.name.split(':').next() == Some(TIMER) && !period.by_core_cycles;
-        is_time.then(|| match *period {
+        is_time.then_some(match *period {
             Period { used, events, .. } if used != 0 && events != 0 => Self { units: used, events },
             _ => Self { units: 1, events: 1 },
         })

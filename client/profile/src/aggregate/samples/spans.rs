@@ -99,7 +99,7 @@ mod tests {
             let source = Source { name: name.to_owned(), period, ..Source::default() };
             let sources = vec![source];
             let timestamp_frequency = 1_000_000;
-            let metadata = Metadata { sources, timestamp_frequency, ..Metadata::default() };
+            let metadata = Metadata { timestamp_frequency, sources, ..Metadata::default() };
             let mut spans = Spans::new(&metadata);
             let mut found = Vec::new();
             for (timestamp, processor) in [1000, 2000, 9000].into_iter().zip(processors) {

@@ -76,6 +76,7 @@ struct Tracks {
 }
 
 impl Tracks {
+    #[expect(clippy::cast_sign_loss, reason = "there is a bin at least")]
     fn new(export: &Export<'_>, source: &SourceTotals) -> Self {
         let samples = export.samples;
         let (first, last) = samples.times.unwrap_or((0, 0));
@@ -116,6 +117,7 @@ impl Tracks {
 }
 /// The events from the first to the last sample, in so many bins. Within a bin of the timeline they
 /// came about evenly.
+#[expect(clippy::cast_sign_loss, reason = "no place is left of the first bin")]
 fn rebinned(samples: &Samples, fine: &Bins, bins: usize) -> Rates {
     let mut rates = vec![[0.0; 3]; bins];
     let Some((first, last)) = samples.times else {
@@ -324,6 +326,7 @@ mod tests {
 
     /// The rates of a source that is sampled at these times, in ms, on each of two processors, with a
     /// tick a nanosecond. An event of `TotalCycles` is a nanosecond, too.
+    #[expect(clippy::cast_sign_loss, reason = "time does not go back")]
     fn tracks(name: &str, times: &[f64]) -> Tracks {
         let units = if name == "Timer" { 100 } else { 1 };
         let period = Period { used: MILLISECOND / units, ..Period::default() };
