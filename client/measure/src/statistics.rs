@@ -62,6 +62,15 @@ impl Summary {
     }
 }
 
+/// Half of the 95 % confidence interval of the mean of values (Student's t); `None` for fewer than two.
+pub fn confidence_of_mean(values: &[f64]) -> Option<f64> {
+    let n = float(values.len() as u128);
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (squares / (n - 1.0)).sqrt();
+    (values.len() > 1).then(|| student_t(0.975, n - 1.0) * deviation / n.sqrt())
+}
+
 /// A quantile of Student's t, for real degrees of freedom; fewer than 1 count as 1.
 pub fn student_t(probability: f64, freedom: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, freedom.max(1.0)) {
@@ -240,6 +249,9 @@ mod tests {
         ] {
             let summary = Summary::from_values(values, false).expect("values");
             assert!((summary.confidence - confidence).abs() < 0.01, "{summary:?}");
+            let floats: Vec<f64> = values.iter().map(|&value| float(value)).collect();
+            let of_floats = confidence_of_mean(&floats).expect("values");
+            assert!((of_floats - summary.confidence).abs() < 1e-9, "{values:?}");
             assert_eq!((summary.min, summary.median, summary.max), range);
             assert!(summary.outliers.is_empty());
         }

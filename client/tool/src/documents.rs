@@ -12,7 +12,6 @@ use crate::output::schema::schema_of;
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use halprof_setup::tracing_rights::Changed;
-use halprof_simulate::run::SimulateResult;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -31,7 +30,7 @@ pub fn codes(status: u8) -> Vec<&'static str> {
 
 /// The exit statuses, and what each of them means.
 #[must_use]
-pub const fn statuses() -> [(u8, &'static str); 7] {
+pub const fn statuses() -> [(u8, &'static str); 8] {
     STATUSES
 }
 
@@ -40,7 +39,7 @@ pub const fn statuses() -> [(u8, &'static str); 7] {
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
         annotate, check, completions, convert, doctor, explain, export, info, list, machines,
-        rdpmc, record, registers, report, script, stat, timeline,
+        rdpmc, record, registers, report, script, simulate, stat, timeline,
     };
     vec![
         of::<annotate::AnnotateResult>("annotate"),
@@ -66,7 +65,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<report::ReportResult<'_>>("report"),
         of::<script::SampleLine<'_>>("script"),
         of::<Switched>("start"),
-        of::<SimulateResult>("simulate"),
+        of::<simulate::SimulateDiff>("simulate"),
         of::<stat::StatResult>("stat"),
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),

@@ -138,7 +138,13 @@ fn before_parsing(arguments: &[OsString]) -> Output {
 
 /// Prints clap's messages: help and version unchanged, anything else as a usage error.
 fn misused(error: &clap::Error, arguments: &[OsString]) -> u32 {
+    let output = before_parsing(arguments);
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        if output.is_json() {
+            let text =
+                Error::usage("help and version are text", "Leave out `--json` and `--jsonl`.");
+            return output.fail(&text);
+        }
         return match error.print() {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Output::text().fail(&Error::Output(error))
@@ -146,7 +152,6 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u32 {
             _ => 0,
         };
     }
-    let output = before_parsing(arguments);
     if !output.is_json() {
         output.misused(error);
         return 2;

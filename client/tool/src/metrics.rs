@@ -9,6 +9,7 @@ pub(crate) mod formula;
 use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};
 use crate::output::error as tool;
+use crate::results::diff::Worse;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::events::Microarchitecture;
 use halprof_measure::float::float;
@@ -57,6 +58,8 @@ pub(crate) struct Metric {
     pub(crate) formula: Formula,
     /// Shown only on request.
     pub(crate) on_request: bool,
+    /// The direction in which it gets worse, if one is.
+    pub(crate) worse: Option<Worse>,
 }
 
 impl Metric {
@@ -140,6 +143,11 @@ pub(crate) struct MetricRow {
     pub(crate) core_type: Option<&'static str>,
     pub(crate) scaled: bool,
     pub(crate) error: Option<f64>,
+    /// Half of the 95 % confidence interval over repeated measurements (Student's t);
+    /// null of one.
+    pub(crate) confidence: Option<f64>,
+    /// The direction in which it gets worse; null if neither is.
+    pub(crate) worse: Option<Worse>,
     /// Why it could not be computed.
     pub(crate) reason: Option<String>,
 }
@@ -152,8 +160,17 @@ impl MetricRow {
             name: metric.name.clone(),
             unit: metric.unit.clone(),
             filter,
+            worse: metric.worse,
             ..Self::default()
         }
+    }
+}
+
+impl MetricRow {
+    /// Whether it is the same metric of the same processors.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let place = |row: &Self| (row.filter, row.processor, row.core_type);
+        self.metric == other.metric && place(self) == place(other)
     }
 }
 
@@ -183,6 +200,7 @@ struct Written {
     formula: Spanned<String>,
     #[serde(default)]
     on_request: bool,
+    worse: Option<Worse>,
 }
 
 #[derive(Deserialize)]
@@ -292,6 +310,7 @@ impl Metrics {
             text: written.formula.get_ref().clone(),
             formula: self.formula(&written.formula)?,
             on_request: written.on_request,
+            worse: written.worse,
         };
         for smt in [false, true] {
             if metric.terms(smt).iter().all(|term| term.name == SECONDS) {
@@ -315,6 +334,7 @@ impl Metrics {
                 text: written.formula.get_ref().clone(),
                 formula: self.formula(&written.formula)?,
                 on_request: true,
+                worse: None,
             },
         })
     }
@@ -481,6 +501,13 @@ impl Metrics {
         let mut all = self.quantities.iter();
         let (quantity, _) = all.find(|(_, names)| names.iter().any(|name| name == source))?;
         Some(quantity)
+    }
+
+    /// Whether two sources, in the same mode, are of one quantity.
+    pub(crate) fn count_the_same(&self, one: &str, other: &str) -> bool {
+        let ((one, mode), (other, other_mode)) = (split_filter(one), split_filter(other));
+        let quantity = self.quantity(one);
+        mode == other_mode && quantity.is_some() && quantity == self.quantity(other)
     }
 
     /// Every figure that can be computed from `counts`, figures for all modes first.

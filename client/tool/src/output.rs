@@ -13,16 +13,18 @@ pub(crate) mod table;
 
 use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
+use crate::output::error_codes::WORSE;
 use crate::output::escape::{Escaped, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
 use halprof_measure::Failure;
-use halprof_profile::file::Metadata;
+use halprof_profile::file::{Metadata, write_whole};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -241,6 +243,26 @@ impl Output {
         self.result(command, result, text)
     }
 
+    /// Writes a result that is a table to a file, without escapes for terminals; prints it if there is
+    /// none.
+    pub(crate) fn rows_to<T: Serialize, R: Serialize + JsonSchema>(
+        &self,
+        file: Option<&Path>,
+        command: &str,
+        (result, rows): (&T, &[R]),
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
+        let Some(file) = file else {
+            return self.rows(command, (result, rows), text);
+        };
+        let content = match self.form {
+            Form::Text => plain(&text(result)),
+            Form::Csv => Csv::new::<R>(&[]).table(rows, self.is_modelled())?,
+            Form::Json | Form::JsonLines => self.document(command, result)?,
+        };
+        Ok(write_whole(file, content.as_bytes())?)
+    }
+
     /// Prints rows as comma-separated values, without the columns of the `absent` fields.
     pub(crate) fn print_csv<R: Serialize + JsonSchema>(
         &self,
@@ -317,6 +339,14 @@ impl Output {
 
     pub(crate) fn warn_all<'a>(&self, warnings: impl IntoIterator<Item = &'a String>) {
         warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
+    /// Prints what has got worse than `--fail-above` allows; returns the exit status.
+    pub(crate) fn judged(&self, failures: &[String]) -> u32 {
+        for failure in failures.iter().filter(|_| !self.is_json()) {
+            self.say(&format!("{} {}", styled(ERROR, "error:"), Escaped(failure)));
+        }
+        if failures.is_empty() { 0 } else { WORSE }
     }
 
     /// Prints an error in the command line, in the parser's words.

@@ -2,6 +2,7 @@
 
 pub(crate) mod count_row;
 pub(crate) mod counts;
+pub(crate) mod diff;
 pub(crate) mod head;
 pub(crate) mod metric_row;
 pub(crate) mod output_file;

@@ -6,6 +6,7 @@ use crate::output::download;
 use crate::output::error::Error;
 use crate::output::number::thousands;
 use crate::output::table::Width;
+use crate::results::diff::{Compared, Earlier};
 use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -514,6 +515,8 @@ pub(crate) struct Stat {
     /// Show each type of core separately
     #[arg(long, conflicts_with = "per_cpu", help_heading = OUTPUT)]
     pub(crate) per_core_type: bool,
+    #[command(flatten)]
+    pub(crate) diff: Against,
     /// Write the result to FILE
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
@@ -522,11 +525,37 @@ pub(crate) struct Stat {
     pub(crate) jsonl: bool,
 }
 
+/// An earlier result to compare with.
+#[derive(Debug, Args)]
+#[command(next_help_heading = OUTPUT)]
+pub(crate) struct Against {
+    /// Compare with an earlier result, which `--json -o FILE` has written
+    #[arg(long, value_name = "FILE")]
+    pub(crate) diff: Option<PathBuf>,
+    /// End with status 1 if anything got worse by more than PERCENT, beyond its bound
+    #[arg(long, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
+    pub(crate) fail_above: Option<f64>,
+}
+
+impl Against {
+    /// The earlier result; `modelled`: whether that of this run is of a modelled machine.
+    pub(crate) fn against<T: Compared>(
+        &self,
+        modelled: bool,
+    ) -> crate::output::error::Result<Option<Earlier<T>>> {
+        self.diff.as_deref().map(|file| Earlier::read(file, modelled)).transpose()
+    }
+}
+
 impl Stat {
     /// The file for the results; `None` is standard output, as are `-` and no option.
     pub(crate) fn file(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|path| path.as_os_str() != "-")
+        named(self.output.as_deref())
     }
+}
+
+fn named(file: Option<&Path>) -> Option<&Path> {
+    file.filter(|path| path.as_os_str() != "-")
 }
 
 /// The options that say what to measure, which has been done where a trace is counted by.
@@ -717,10 +746,22 @@ pub(crate) struct Simulate {
     #[arg(long, value_enum, value_name = "KEY", default_value_t = CodeKey::Address, help_heading = OUTPUT)]
     pub(crate) by: CodeKey,
     #[command(flatten)]
+    pub(crate) diff: Against,
+    /// Write the result to FILE
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
     pub(crate) naming: Naming,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+impl Simulate {
+    /// The file for the results; `None` is standard output, as are `-` and no option.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        named(self.output.as_deref())
+    }
 }
 
 /// What `simulate` sums up by.
@@ -1061,6 +1102,14 @@ fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, 
 /// A number that may have a fraction. Which ones make sense is for the command to say.
 fn fraction(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "it must be a number, e.g. 0.5".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = fraction(text)?;
+    if percent >= 0.0 && percent.is_finite() {
+        return Ok(percent);
+    }
+    Err("it must be a number of percent, 0 or more".to_owned())
 }
 
 fn lanes() -> impl TypedValueParser<Value = TrackBy> {

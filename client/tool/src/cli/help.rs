@@ -85,6 +85,7 @@ Examples:
   halprof stat -M ipc,branch-mpki -- app.exe --fast
   halprof stat -I 100 --csv -o counts.csv -d 10
   halprof stat -r 10 --trim -e TotalCycles -- app.exe
+  halprof stat -r 10 --diff base.json --fail-above 2 -- app.exe
   halprof stat --from trace.etl --by thread -M ipc
 
 Metric files (--metric-file FILE) are TOML:
@@ -139,6 +140,10 @@ Examples:
   halprof simulate --range solve -- app.exe
   halprof simulate --range \"Solver::step\" --by line -- app.exe input.txt
   halprof simulate --range main+64 --machine zen4 --csv -- app.exe
+  halprof simulate --range solve --diff base.json --fail-above 1 -- app.exe
+
+With `--fail-above` the status is 1 if anything got worse by more than that; a program that fails
+has its own status.
 
 Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
 modelled: misses of caches that are empty at the start of the range. Calls out of the range run at

@@ -6,17 +6,22 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::{counted, thousands};
 use crate::output::table::{Column, Field, Record, Width, table};
+use crate::results;
+use crate::results::diff::{Compared, Diff, DiffRow, Earlier, Figure};
 use crate::run::interrupt::{interrupted, watch_for_interrupt};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::symbols::qualified;
 use halprof_simulate::cache::Geometry;
 use halprof_simulate::run::{self, LineRow, Outcome, Request, SimulateResult};
 use halprof_simulate::simulation::{Counts, InstructionRow};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::{Command, Stdio};
 
 /// `machine`: the processor whose caches are modelled instead of this one's.
 pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Output) -> Result<u32> {
+    let earlier: Option<Earlier<ComparedRun>> = options.diff.against(false)?;
     let (processor, caches) = caches(machine)?;
     let request = Request {
         command: command(options, output)?,
@@ -41,21 +46,129 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
         );
         result.warnings.insert(0, warning);
     }
+    let diff = match &earlier {
+        Some(earlier) => {
+            let now = output.document("simulate", &result)?;
+            earlier.compare(&now, options.diff.fail_above, Some, |_, _| false)?
+        }
+        None => Diff::default(),
+    };
+    result.warnings.extend(diff.warnings);
     output.warn_all(&result.warnings);
+    result.warnings.extend(diff.failures.iter().cloned());
+    let (rows, lines) = (result.rows.clone(), result.lines.clone());
+    let result = SimulateDiff { result, diff: diff.rows };
     // The program ran here, whatever the modelled columns say: the output is of no model.
-    let width = output.width();
+    let file = options.file();
+    let width = file.map_or(output.width(), |_| Width::UNLIMITED);
+    let below = results::diff::text(&diff.file, &result.diff, width);
     match options.by {
-        CodeKey::Address => output.rows("simulate", (&result, &result.rows), |result| {
-            text(result, &by_instruction(&result.rows, width), width)
-        }),
-        CodeKey::Line => output.rows("simulate", (&result, &result.lines), |result| {
-            text(result, &by_line(&result.lines, width), width)
-        }),
+        CodeKey::Address => {
+            output.rows_to(file, "simulate", (&result, &rows), |SimulateDiff { result, .. }| {
+                text(result, &by_instruction(&result.rows, width), width) + &below
+            })
+        }
+        CodeKey::Line => output.rows_to(
+            file,
+            "simulate",
+            (&result, &lines),
+            |SimulateDiff { result, .. }| {
+                text(result, &by_line(&result.lines, width), width) + &below
+            },
+        ),
     }?;
-    if !result.outcome.complete {
-        return Ok(Error::unavailable("", "").exit_status());
+    let outcome = &result.result.outcome;
+    let status = output.judged(&diff.failures);
+    Ok(match outcome.exit_status {
+        _ if !outcome.complete => Error::unavailable("", "").exit_status(),
+        Some(own) if own != 0 => own,
+        _ => status,
+    })
+}
+
+/// What a run executed, beside an earlier one.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct SimulateDiff {
+    #[serde(flatten)]
+    result: SimulateResult,
+    /// The counts beside those of `--diff`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    diff: Vec<DiffRow>,
+}
+
+/// The part of a result that is compared.
+#[derive(Deserialize)]
+struct ComparedRun {
+    module: String,
+    symbol: Option<String>,
+    start: String,
+    length: u64,
+    instructions: f64,
+    entries: f64,
+    #[serde(default = "yes")]
+    complete: bool,
+    rows: Vec<Executed>,
+    caches: Vec<Cache>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+struct Executed {
+    taken: f64,
+    reads: f64,
+    writes: f64,
+    bytes: f64,
+}
+
+#[derive(Deserialize)]
+struct Cache {
+    name: String,
+    bytes: u64,
+    misses: f64,
+}
+
+impl Compared for ComparedRun {
+    const COMMAND: &'static str = "simulate";
+
+    fn figures(&self) -> Vec<Figure> {
+        let exact = |name: &str, value: f64| Figure::of_events(name, Some(value), Some(0.0));
+        let sum = |of: fn(&Executed) -> f64| self.rows.iter().map(of).sum();
+        let mut figures = vec![
+            exact("instructions", self.instructions),
+            // How often the range was entered is the program's choice.
+            Figure { worse: None, ..exact("entries", self.entries) },
+            exact("taken", sum(|row| row.taken)),
+            exact("reads", sum(|row| row.reads)),
+            exact("writes", sum(|row| row.writes)),
+            exact("bytes", sum(|row| row.bytes)),
+        ];
+        let caches = self.caches.iter();
+        figures.extend(caches.map(|cache| exact(&format!("misses.{}", cache.name), cache.misses)));
+        figures
     }
-    Ok(result.outcome.exit_status.unwrap_or(0))
+
+    fn conditions(&self) -> Vec<(&'static str, String)> {
+        let whole = || format!("{}, {} bytes", self.start, self.length);
+        let caches = self.caches.iter();
+        let caches = caches.map(|one| format!("{} {}", one.name, thousands(one.bytes)));
+        let caches: Vec<String> = caches.collect();
+        vec![
+            ("program", self.module.clone()),
+            ("range", self.symbol.clone().unwrap_or_else(whole)),
+            ("caches", caches.join(", ")),
+        ]
+    }
+
+    fn is_cut(&self) -> bool {
+        !self.complete
+    }
+
+    fn is_repeated(&self) -> bool {
+        true
+    }
 }
 
 fn command(options: &args::Simulate, output: &Output) -> Result<Command> {
@@ -65,7 +178,7 @@ fn command(options: &args::Simulate, output: &Output) -> Result<Command> {
         .ok_or_else(|| Error::usage("no program to run", "Name one after `--`."))?;
     let mut command = Command::new(name);
     command.args(arguments);
-    if !output.is_text() {
+    if !output.is_text() && options.file().is_none() {
         command.stdout(Stdio::from(io::stderr()));
     }
     Ok(command)

@@ -10,6 +10,7 @@ mod by_process;
 mod by_switches;
 mod by_tracing;
 mod csv;
+mod diff;
 mod evaluate;
 pub(crate) mod from_trace;
 mod interval_writer;
@@ -117,10 +118,12 @@ pub(crate) fn run_by(
     output.warn_all(&later);
     warnings.extend(later);
     result.warnings = warnings;
-    writer.finish(result)?;
-    Ok(match ended {
-        Some(error) => error.exit_status(),
-        None => runner.program_status(),
+    let status = writer.finish(result)?;
+    Ok(match (ended, runner.program_status()) {
+        (Some(error), _) => error.exit_status(),
+        // What a program that has failed counted says nothing.
+        (None, own) if own != 0 => own,
+        (None, _) => status,
     })
 }
 

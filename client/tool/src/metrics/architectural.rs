@@ -63,6 +63,7 @@ fn row(name: &str, text: &str) -> Result<TopDownMetric, String> {
             text: text.to_owned(),
             formula: Formula::parse_with(text, &[])?,
             on_request: true,
+            worse: None,
         },
     })
 }

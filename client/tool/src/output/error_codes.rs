@@ -6,15 +6,19 @@ use std::sync::LazyLock;
 /// The exit status of a command whose recording is incomplete: what is in it was used.
 pub(crate) const INCOMPLETE: u32 = 5;
 
-/// What each exit status means.
-pub(crate) const STATUSES: [(u8, &str); 7] = [
+/// The exit status of a command that finds a figure worse than `--fail-above` allows.
+pub(crate) const WORSE: u32 = 1;
+
+/// What each exit status means. 101 is that of a panic too.
+pub(crate) const STATUSES: [(u8, &str); 8] = [
     (0, "done; with `-- PROGRAM`, the program's own status"),
-    (1, "a bug in halprof, please report it"),
+    (1, "`--fail-above`: something got worse than that"),
     (2, "bad usage"),
     (3, "no driver or machine to measure on"),
     (4, "refused: not supported, does not fit, busy"),
     (5, "a file could not be read or written, or is not what it should be"),
     (6, "the driver has a different version"),
+    (101, "a bug in halprof, please report it"),
 ];
 
 /// What an error code means: a row of `codes.csv`.
@@ -69,7 +73,7 @@ impl Code {
 
     /// The row of a code that the tool itself uses; each of them has one.
     pub(crate) fn of(code: &str) -> &'static Self {
-        Self::find(code).unwrap_or(&CODES[0])
+        Self::find(code).unwrap_or(&CODES[CODES.len() - 1])
     }
 
     pub(crate) fn find(code: &str) -> Option<&'static Self> {
@@ -119,7 +123,7 @@ mod tests {
             assert_eq!(u32::from(row.status), Error::from(refusal).exit_status(), "{}", row.name);
         }
         let statuses: Vec<u8> = CODES.iter().map(|row| row.status).collect();
-        assert!(statuses.is_sorted() && statuses.last() == Some(&6));
+        assert!(statuses.is_sorted() && statuses.last() == Some(&101));
         for (error, code) in [
             (Measure::NoMachine(String::new()), "no-machine"),
             (Measure::NoModels, "no-models"),

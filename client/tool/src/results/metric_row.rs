@@ -25,11 +25,15 @@ impl MetricRow {
     }
 
     pub(crate) fn bound(&self) -> String {
-        match self.error {
-            // Rounded up, never down.
-            Some(error) => format!("±{:.3}", (error * 1e3).ceil() / 1e3),
-            None if self.scaled => UNKNOWN.to_owned(),
-            None => String::new(),
+        match (self.error, self.confidence) {
+            (None, _) if self.scaled => UNKNOWN.to_owned(),
+            (None, None) => String::new(),
+            // Each run's estimate may be off in the same direction, whatever the spread of the runs.
+            (error, confidence) => {
+                let half = error.unwrap_or(0.0) + confidence.unwrap_or(0.0);
+                // Rounded up, never down.
+                format!("±{:.3}", (half * 1e3).ceil() / 1e3)
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::select::errata::EventErrata;
 use crate::select::event_set::EventSet;
 use halprof_measure::errata::Erratum;
 use halprof_measure::selection::{EventSpec, format_processors};
+use halprof_measure::statistics::confidence_of_mean;
 use shared_types::request::machine::Processor;
 
 /// How counts become rows.
@@ -134,13 +135,24 @@ impl View<'_> {
     /// Metrics of the sums over processors, or over those of each core type; those that were
     /// requested, of each processor if each has rows of its own.
     pub(crate) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
-        self.metric_rows_by(
-            runs,
-            match self.by {
-                By::Processor if self.requested.is_empty() => By::CoreType,
-                by => by,
-            },
-        )
+        let by = match self.by {
+            By::Processor if self.requested.is_empty() => By::CoreType,
+            by => by,
+        };
+        let mut rows = self.metric_rows_by(runs, by);
+        let each: Vec<Vec<MetricRow>> = match complete(runs).as_slice() {
+            [_] => Vec::new(),
+            several => {
+                let runs = several.iter().map(|(_, run)| std::slice::from_ref(*run));
+                runs.map(|run| self.metric_rows_by(run, by)).collect()
+            }
+        };
+        for row in &mut rows {
+            let values = each.iter().flatten().filter(|one| one.is_like(row));
+            let values: Vec<f64> = values.filter_map(|one| one.value).collect();
+            row.confidence = confidence_of_mean(&values);
+        }
+        rows
     }
 
     /// Metrics of the sums over processors.

@@ -6,13 +6,14 @@ use crate::metrics::MetricRow;
 use crate::output::csv::chosen::{self, Column};
 use crate::output::error::Result;
 use crate::results::count_row::CountRow;
+use crate::results::diff::DiffRow;
 use serde::Serialize;
 
 /// The columns, each with the fields of [`Line`] that it has.
-const COLUMNS: [Column; 38] = [
+const COLUMNS: [Column; 42] = [
     ("time_ns", &["time_ns"]),
     ("source", &["count.source", "process.source", "thread.source"]),
-    ("processor", &["count.processor", "metric.processor"]),
+    ("processor", &["count.processor", "metric.processor", "diff.processor"]),
     ("value", &["count.value", "process.value", "thread.value"]),
     ("counted", &["count.counted"]),
     ("enabled_ns", &["count.enabled_ns"]),
@@ -22,7 +23,10 @@ const COLUMNS: [Column; 38] = [
     ("start_ns", &["start_ns"]),
     ("run", &["run"]),
     ("pass", &["pass", "count.pass"]),
-    ("core_type", &["count.core_type", "of_thread.core_type", "metric.core_type"]),
+    (
+        "core_type",
+        &["count.core_type", "of_thread.core_type", "metric.core_type", "diff.core_type"],
+    ),
     ("group", &["count.group"]),
     ("deviation", &["count.deviation"]),
     ("confidence", &["count.repeats.confidence"]),
@@ -30,9 +34,9 @@ const COLUMNS: [Column; 38] = [
     ("median", &["count.repeats.median"]),
     ("max", &["count.repeats.max"]),
     ("outliers", &["count.repeats.outliers.run"]),
-    ("metric", &["metric_name", "part.metric"]),
-    ("figure", &["metric.value", "part.value"]),
-    ("unit", &["metric.unit", "part_unit"]),
+    ("metric", &["metric_name", "part.metric", "diff.metric"]),
+    ("figure", &["metric.value", "part.value", "diff.after"]),
+    ("unit", &["metric.unit", "part_unit", "diff.unit"]),
     ("process", &["of_process.process", "of_thread.process"]),
     ("process_id", &["of_process.id", "nobody", "of_thread.id"]),
     ("requested", &["count.requested"]),
@@ -48,6 +52,10 @@ const COLUMNS: [Column; 38] = [
     ("complete", &["process.complete", "thread.complete"]),
     ("method", &["part.method"]),
     ("errata", &["count.errata.id"]),
+    ("before", &["diff.before"]),
+    ("ratio", &["diff.ratio"]),
+    ("ratio_error", &["diff.error"]),
+    ("verdict", &["diff.verdict"]),
 ];
 
 /// A line: one of the rows, and what it is of.
@@ -71,6 +79,7 @@ struct Line<'a> {
     nobody: Option<&'static str>,
     /// The thread whose count or metric it is.
     of_thread: Option<&'a ThreadRow>,
+    diff: Option<&'a DiffRow>,
 }
 
 /// A metric with its filter.
@@ -93,8 +102,15 @@ pub(super) fn head() -> Result<String> {
 }
 
 /// The rows of a whole measurement; `metrics`: whether those of metrics are among them.
-pub(super) fn rows(rows: &StatRows, metrics: bool, modelled: bool) -> Result<String> {
-    chosen::lines(&COLUMNS, &lines(rows, metrics, Line::default()), modelled)
+pub(super) fn rows(
+    rows: &StatRows,
+    diff: &[DiffRow],
+    metrics: bool,
+    modelled: bool,
+) -> Result<String> {
+    let mut lines = lines(rows, metrics, Line::default());
+    lines.extend(diff.iter().map(|row| Line { diff: Some(row), ..Line::default() }));
+    chosen::lines(&COLUMNS, &lines, modelled)
 }
 
 /// The rows of an interval, each with its times.

@@ -205,7 +205,7 @@ impl<'a> Traces<'a> {
         mut warnings: Vec<String>,
         file: Option<&Path>,
     ) -> Result<u32> {
-        let mut writer = IntervalWriter::new(self.options, self.output, None);
+        let mut writer = IntervalWriter::new(self.options, self.output, None)?;
         for pass in &self.passes {
             for interval in self.intervals(pass)? {
                 writer.write(interval)?;
@@ -238,9 +238,9 @@ impl<'a> Traces<'a> {
         result.warnings = warnings;
         result.unknown_ns = Some(trace.unknown.total_ns());
         result.trace = Some(trace);
-        writer.finish(result)?;
+        let status = writer.finish(result)?;
         let is_damaged = self.passes.iter().any(|pass| !pass.counts.damage.is_empty());
-        Ok(if is_damaged { INCOMPLETE } else { 0 })
+        Ok(if is_damaged { INCOMPLETE } else { status })
     }
 
     /// What these cells of a pass counted on each processor.

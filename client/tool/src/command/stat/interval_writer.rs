@@ -1,12 +1,15 @@
 //! Prints intervals as they end and the result at the end, in the requested form.
 
+use super::diff::{ComparedStat, ELAPSED};
 use super::result::{Interval, Jitter, StatResult};
 use super::{csv, text};
 use crate::cli::args;
+use crate::metrics::Metrics;
 use crate::output::error::Result;
 use crate::output::style::plain;
 use crate::output::table::Width;
 use crate::output::{Form, Output};
+use crate::results::diff::{Diff, EVENTS, Earlier, Figure};
 use halprof_profile::file::write_whole;
 
 /// Whether standard output is reserved for the result, which a program's own output would spoil.
@@ -25,6 +28,8 @@ pub(super) struct IntervalWriter<'a> {
     begun: bool,
     /// The reader has gone.
     closed: bool,
+    /// The result of `--diff`.
+    earlier: Option<Earlier<ComparedStat>>,
 }
 
 impl<'a> IntervalWriter<'a> {
@@ -33,9 +38,10 @@ impl<'a> IntervalWriter<'a> {
         options: &'a args::Stat,
         output: &'a Output,
         interval_ns: Option<u64>,
-    ) -> Self {
+    ) -> Result<Self> {
         let jitter = interval_ns.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() });
-        Self { options, output, jitter, kept: Vec::new(), begun: false, closed: false }
+        let earlier = options.diff.against(output.is_modelled())?;
+        Ok(Self { options, output, jitter, kept: Vec::new(), begun: false, closed: false, earlier })
     }
 
     /// Whether intervals are printed as they end.
@@ -97,10 +103,33 @@ impl<'a> IntervalWriter<'a> {
         Ok(head + &lines?)
     }
 
-    /// Prints the result: everything that has not been printed yet.
-    pub(super) fn finish(mut self, result: StatResult) -> Result<()> {
+    /// The result beside an earlier one.
+    fn diff(&self, result: &StatResult) -> Result<Diff> {
+        let Some(earlier) = &self.earlier else {
+            return Ok(Diff::default());
+        };
+        let asked = |figure: Figure| match figure.name.as_str() {
+            // How long to measure was chosen.
+            ELAPSED if self.options.work.duration.is_some() => {
+                Some(Figure { worse: None, ..figure })
+            }
+            ELAPSED => Some(figure),
+            _ => Some(figure).filter(|figure| figure.unit == EVENTS || self.metrics()),
+        };
+        let now = self.output.document("stat", result)?;
+        let metrics = Metrics::built_in()?;
+        let limit = self.options.diff.fail_above;
+        earlier.compare(&now, limit, asked, |one, other| metrics.count_the_same(one, other))
+    }
+
+    /// Prints the result: everything that has not been printed yet. Returns the exit status.
+    pub(super) fn finish(mut self, result: StatResult) -> Result<u32> {
         let kept = std::mem::take(&mut self.kept);
         let mut result = StatResult { jitter: self.jitter, ..result };
+        let diff = self.diff(&result)?;
+        self.output.warn_all(&diff.warnings);
+        result.warnings.extend(diff.warnings.iter().chain(&diff.failures).cloned());
+        (result.diff, result.earlier) = (diff.rows, diff.file);
         let mut text = String::new();
         if self.output.is_text() && self.options.file().is_some() && self.output.is_modelled() {
             // On a terminal, standard error says so.
@@ -117,14 +146,18 @@ impl<'a> IntervalWriter<'a> {
             Form::Text => text::result(&result, self.begun, self.width()),
             Form::Csv => {
                 let modelled = self.output.is_modelled();
-                Self::csv(!self.begun, csv::rows(&result.rows, self.metrics(), modelled))?
+                Self::csv(
+                    !self.begun,
+                    csv::rows(&result.rows, &result.diff, self.metrics(), modelled),
+                )?
             }
             Form::Json | Form::JsonLines => self.output.document("stat", result)?,
         };
         match self.options.file() {
-            Some(path) => Ok(write_whole(path, plain(&text).as_bytes())?),
-            None => self.output.print_stream(&text, self.output.is_csv()).map(drop),
+            Some(path) => write_whole(path, plain(&text).as_bytes())?,
+            None => drop(self.output.print_stream(&text, self.output.is_csv())?),
         }
+        Ok(self.output.judged(&diff.failures))
     }
 }
 

@@ -99,7 +99,7 @@ impl<'a> Measurement<'a> {
             None => None,
         };
         let interval = options.interval.map(time::interval).transpose()?;
-        let writer = IntervalWriter::new(options, output, interval);
+        let writer = IntervalWriter::new(options, output, interval)?;
         // No progress bar is drawn among lines that are printed meanwhile, or in a program's
         // output.
         let progress = if writer.is_live() || !options.work.program.is_empty() {

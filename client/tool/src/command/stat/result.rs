@@ -2,6 +2,7 @@
 
 use crate::metrics::MetricRow;
 use crate::results::count_row::{CountRow, Repeats};
+use crate::results::diff::DiffRow;
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
 use halprof_measure::Failure;
@@ -29,6 +30,12 @@ pub(crate) struct StatResult {
     /// The counts of the whole machine where some processes are chosen.
     #[serde(skip)]
     pub(super) hidden: Vec<CountRow>,
+    /// The figures beside those of `--diff`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) diff: Vec<DiffRow>,
+    /// The file of `--diff`.
+    #[serde(skip)]
+    pub(super) earlier: String,
     /// What to look at next on each CPU type.
     #[serde(skip)]
     pub(super) next: BTreeMap<String, String>,

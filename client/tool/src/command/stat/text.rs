@@ -8,6 +8,7 @@ use crate::output::number::{optional, rounded, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Layout, Width, records};
 use crate::results::count_row::{CountRow, Repeats, relative};
+use crate::results::diff;
 use crate::select::errata;
 use halprof_measure::float::float;
 use halprof_profile::file::cannot_count;
@@ -32,6 +33,7 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
         None => by_process::text(&result.rows.by_process, width),
     };
     text += &topdown::text(&result.rows.topdown, &result.next, width);
+    text += &diff::text(&result.earlier, &result.diff, width);
     text += &width.fitted(&remarks(result));
     text + &width.fitted(&ending(result))
 }

@@ -1,0 +1,351 @@
+//! A result beside an earlier one of the same command, figure by figure. Both are read from their JSON,
+//! by the same road.
+
+use crate::output::error::{Error, Result};
+use crate::output::escape::Escaped;
+use crate::output::number::{optional, rounded, thousands};
+use crate::output::table::{Column, Field, Record, Width, records};
+use crate::select::filters::some_of;
+use halprof_measure::Error as Cause;
+use halprof_measure::statistics::comparison::{Bounded, Comparison, Verdict};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The largest result that is read.
+const BYTES_MAX: u64 = 1 << 28;
+/// The version of the schemas, which `halprof/stat/2` ends with.
+const VERSION: u32 = 2;
+
+/// The direction in which a figure gets worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Worse {
+    More,
+    Fewer,
+}
+
+/// A figure beside the earlier one.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(crate) struct DiffRow {
+    /// A source, a metric with its filter, or `elapsed`; of `simulate` the field that is summed up.
+    metric: String,
+    unit: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core_type: Option<String>,
+    before: f64,
+    after: f64,
+    /// `after` divided by `before`; null if that is not above 0.
+    ratio: Option<f64>,
+    /// The 95 % bound of the ratio; null if it is not known.
+    error: Option<f64>,
+    verdict: Verdict,
+    /// Which of both is worse; null if neither is.
+    worse: Option<Worse>,
+    /// Whether it got worse by more than `--fail-above`, beyond its bound.
+    failed: bool,
+}
+
+/// One figure of a result.
+#[derive(Clone)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    pub(crate) processor: Option<u32>,
+    pub(crate) core_type: Option<String>,
+    /// `None` if it is not known.
+    pub(crate) value: Option<f64>,
+    /// Half of its 95 % interval, 0 of an exact figure; `None` if it is not known.
+    pub(crate) bound: Option<f64>,
+    pub(crate) worse: Option<Worse>,
+}
+
+impl Figure {
+    /// A number of events, of which more are worse.
+    pub(crate) fn of_events(
+        name: impl Into<String>,
+        value: Option<f64>,
+        bound: Option<f64>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            unit: EVENTS.to_owned(),
+            processor: None,
+            core_type: None,
+            value,
+            bound,
+            worse: Some(Worse::More),
+        }
+    }
+}
+
+/// The unit of counts.
+pub(crate) const EVENTS: &str = "events";
+/// The unit of times.
+pub(crate) const SECONDS: &str = "s";
+
+/// What is compared of a command's results.
+pub(crate) trait Compared: DeserializeOwned {
+    /// The command.
+    const COMMAND: &'static str;
+
+    fn figures(&self) -> Vec<Figure>;
+
+    /// What is to be the same in both, by name.
+    fn conditions(&self) -> Vec<(&'static str, String)>;
+
+    /// Whether the measurement did not come to its own end.
+    fn is_cut(&self) -> bool;
+
+    /// Whether it says how much runs vary; an exact figure that does not vary does.
+    fn is_repeated(&self) -> bool;
+}
+
+/// The fields that every object has.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<String>,
+    modelled: Option<bool>,
+}
+
+/// An earlier result.
+pub(crate) struct Earlier<T> {
+    file: String,
+    result: T,
+}
+
+/// What a comparison finds.
+#[derive(Default)]
+pub(crate) struct Diff {
+    /// The earlier result's file.
+    pub(crate) file: String,
+    pub(crate) rows: Vec<DiffRow>,
+    pub(crate) warnings: Vec<String>,
+    /// What got worse by more than the limit, a sentence each.
+    pub(crate) failures: Vec<String>,
+}
+
+impl<T: Compared> Earlier<T> {
+    /// Reads a result; `modelled`: whether that which it is compared with is of a modelled machine.
+    pub(crate) fn read(path: &Path, modelled: bool) -> Result<Self> {
+        let text = read(path).map_err(|error| Cause::reading(path, error))?;
+        let bad = |why: String| {
+            let hint = format!("Write it by `halprof {} --json -o FILE`.", T::COMMAND);
+            Error::from(Cause::bad_file(path, why, hint))
+        };
+        let head: Head = serde_json::from_str(&text)
+            .map_err(|error| bad(format!("is no JSON object: {error}")))?;
+        let schema = head.schema.unwrap_or_default();
+        let named = schema.strip_prefix("halprof/").and_then(|rest| rest.split_once('/'));
+        let (command, version) = named.ok_or_else(|| bad("is no result of halprof".to_owned()))?;
+        if command != T::COMMAND {
+            let of = if command == "error" { "an error" } else { "a result" };
+            return Err(bad(format!("is {of} (`{schema}`), and no result of `{}`", T::COMMAND)));
+        }
+        if version.parse() != Ok(VERSION) {
+            let why =
+                format!("is of another halprof: `{schema}`, and this one reads version {VERSION}");
+            return Err(bad(why));
+        }
+        if head.modelled.is_some_and(|earlier| earlier != modelled) {
+            let (earlier, this) =
+                if modelled { ("silicon", "a model") } else { ("a model", "silicon") };
+            return Err(bad(format!("is of {earlier}, and this run is of {this}")));
+        }
+        let result = serde_json::from_str(&text)
+            .map_err(|error| bad(format!("is not as its schema `{schema}` says: {error}")))?;
+        Ok(Self { file: path.display().to_string(), result })
+    }
+
+    /// Compares a result, as JSON, with it. `asked` leaves out figures that were not asked for; `same`
+    /// says whether two names are of the same thing; `limit`: how many percent worse a figure may be.
+    pub(crate) fn compare(
+        &self,
+        now: &str,
+        limit: Option<f64>,
+        asked: impl Fn(Figure) -> Option<Figure>,
+        same: impl Fn(&str, &str) -> bool,
+    ) -> Result<Diff> {
+        let now: T = serde_json::from_str(now).map_err(Error::internal)?;
+        let mut warnings = self.differences(&now);
+        let figures = |result: &T| result.figures().into_iter().filter_map(&asked).collect();
+        let (before, after): (Vec<Figure>, Vec<Figure>) = (figures(&self.result), figures(&now));
+        let place = |figure: &Figure| (figure.processor, figure.core_type.clone());
+        let earlier = |figure: &Figure| {
+            let there = || before.iter().filter(|one| place(one) == place(figure));
+            let named = there().find(|one| one.name == figure.name);
+            named.or_else(|| there().find(|one| same(&one.name, &figure.name)))
+        };
+        let pairs = after.iter().filter_map(|figure| Some((earlier(figure)?, figure)));
+        let rows: Vec<DiffRow> = pairs
+            .clone()
+            .filter_map(|(before, after)| DiffRow::new(before, after, limit))
+            .collect();
+        let is_compared = |figure: &&Figure| {
+            !rows.iter().any(|row| {
+                row.metric == figure.name
+                    && row.processor == figure.processor
+                    && row.core_type == figure.core_type
+            })
+        };
+        let mut left: Vec<&str> =
+            after.iter().filter(is_compared).map(|figure| figure.name.as_str()).collect();
+        let is_paired =
+            |one: &&Figure| !pairs.clone().any(|(before, _)| std::ptr::eq(before, *one));
+        left.extend(before.iter().filter(is_paired).map(|figure| figure.name.as_str()));
+        left.dedup();
+        if rows.is_empty() {
+            return Err(Error::usage(
+                format!("{} has no figure in common with this run: {}", self.file, some_of(&left)),
+                "Measure the same sources, and show them in the same way.",
+            ));
+        }
+        if !left.is_empty() {
+            warnings.push(format!(
+                "not compared, for want of a value on both sides: {}",
+                some_of(&left)
+            ));
+        }
+        let unknown = rows.iter().filter(|row| row.worse.is_some() && row.error.is_none());
+        let unknown: Vec<&str> =
+            unknown.filter(|row| row.ratio.is_some()).map(|row| row.metric.as_str()).collect();
+        if limit.is_some() && !unknown.is_empty() {
+            let names = some_of(&unknown);
+            warnings.push(format!(
+                "not judged by `--fail-above`, as their bounds are not known: {names}"
+            ));
+        }
+        let failures = rows.iter().filter(|row| row.failed);
+        let failures = failures.map(|row| row.failure(limit.unwrap_or_default())).collect();
+        Ok(Diff { file: self.file.clone(), rows, warnings, failures })
+    }
+
+    /// Warnings about what else than the figures differs.
+    fn differences(&self, now: &T) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for ((what, before), (_, after)) in
+            self.result.conditions().into_iter().zip(now.conditions())
+        {
+            if before != after {
+                warnings.push(format!("not the same {what}: {before} before, {after} now"));
+            }
+        }
+        if self.result.is_cut() {
+            warnings.push(format!("{} was ended early", self.file));
+        }
+        if !(self.result.is_repeated() && now.is_repeated()) {
+            warnings.push(
+                "how much runs vary is not known, and the bounds are without it: `-r 5` for both \
+                 measures it"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+impl DiffRow {
+    fn new(before: &Figure, after: &Figure, limit: Option<f64>) -> Option<Self> {
+        let values =
+            [before, after].map(|one| Some(Bounded { value: one.value?, bound: one.bound }));
+        let [Some(earlier), Some(later)] = values else {
+            return None;
+        };
+        let Comparison { ratio, error, verdict } = Comparison::new(earlier, later);
+        let beyond = |limit: f64| match (after.worse, ratio.zip(error)) {
+            (Some(Worse::More), Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
+            (Some(Worse::Fewer), Some((ratio, error))) => ratio + error < 1.0 - limit / 100.0,
+            // From nothing to something is more than any part of it.
+            (Some(Worse::More), None) => ratio.is_none() && verdict == Verdict::More,
+            (Some(Worse::Fewer), None) => ratio.is_none() && verdict == Verdict::Fewer,
+            (None, _) => false,
+        };
+        Some(Self {
+            metric: after.name.clone(),
+            unit: after.unit.clone(),
+            processor: after.processor,
+            core_type: after.core_type.clone(),
+            before: earlier.value,
+            after: later.value,
+            ratio,
+            error,
+            verdict,
+            worse: after.worse,
+            failed: limit.is_some_and(beyond),
+        })
+    }
+
+    fn figure(&self, value: f64) -> String {
+        match self.unit.as_str() {
+            EVENTS => thousands(rounded(value)),
+            "" => format!("{value:.3}"),
+            SECONDS => format!("{value:.6} s"),
+            unit => format!("{value:.3} {unit}"),
+        }
+    }
+
+    fn bound(&self) -> String {
+        // Rounded up, never down.
+        self.error
+            .filter(|&error| error != 0.0)
+            .map_or_else(String::new, |error| format!("±{:.4}", (error * 1e4).ceil() / 1e4))
+    }
+
+    /// What got worse, and by how much.
+    fn failure(&self, limit: f64) -> String {
+        let (before, after) = (self.figure(self.before), self.figure(self.after));
+        let change = self.ratio.map_or_else(String::new, |ratio| {
+            let bound = self.error.filter(|&error| error != 0.0);
+            let bound = bound.map(|error| format!(" ±{:.2}", (error * 1e4).ceil() / 100.0));
+            format!(", {:+.2} %{}", (ratio - 1.0) * 100.0, bound.unwrap_or_default())
+        });
+        let place = self.processor.map(|one| format!(" on processor {one}"));
+        format!(
+            "{}{} got worse by more than {limit} %: {before} before, {after} now{change}",
+            self.metric,
+            place.unwrap_or_default()
+        )
+    }
+}
+
+impl Record for DiffRow {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("processor"), |row| optional(row.processor)),
+        Field::new(Column::word("cores"), |row| optional(row.core_type.as_ref())),
+        Field::new(Column::number("before"), |row| row.figure(row.before)),
+        Field::new(Column::number("after"), |row| row.figure(row.after)),
+        Field::new(Column::number("ratio"), |row| match row.ratio {
+            Some(ratio) => format!("{ratio:.4}"),
+            None => "-".to_owned(),
+        }),
+        Field::new(Column::number("95 %"), Self::bound),
+        Field::new(Column::word("verdict"), |row| row.verdict.to_string()),
+        Field::new(Column::name("metric"), |row| row.metric.clone()),
+    ];
+}
+
+/// The rows below a heading; nothing if there are none.
+pub(crate) fn text(earlier: &str, rows: &[DiffRow], width: Width) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = width.fitted(&format!("\nbefore: {}\n", Escaped(earlier)));
+    head + &records(width, rows)
+}
+
+/// The text of a file in UTF-8, or in UTF-16 as `>` of Windows PowerShell writes it.
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    if let Some(utf16) = bytes.strip_prefix(b"\xFF\xFE") {
+        let units = utf16.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+        return Ok(char::decode_utf16(units).map(|one| one.unwrap_or('\u{FFFD}')).collect());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok(text.trim_start_matches('\u{FEFF}').to_owned())
+}
