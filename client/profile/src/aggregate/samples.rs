@@ -2,6 +2,7 @@
 
 pub mod binned;
 mod spans;
+mod timed;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
 use crate::symbols::code_location::CodeLocation;
@@ -13,11 +14,13 @@ use crate::aggregate::totals::Totals;
 use crate::file::{Metadata, Module, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::{Frame, qualified};
-use binned::{Binned, Limit};
+use binned::Binned;
+use rustc_hash::FxHashMap;
 use shared_types::{Mode, Sample};
 use spans::{Span, Spans};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use timed::Timed;
 
 /// The largest number of bins of a timeline: at least twice as many as a picture can show.
 const TIMELINE_BINS: u64 = 512;
@@ -136,7 +139,7 @@ pub struct SamplesBuilder {
     spans: Spans,
     times: Option<(u64, u64)>,
     timeline: Binned<TrackKey>,
-    timed_samples: Option<Binned<GroupKey>>,
+    timed_samples: Option<Timed<GroupKey>>,
 }
 
 /// Samples by location and by time.
@@ -178,8 +181,8 @@ impl SamplesBuilder {
             spans: Spans::new(metadata),
             times: None,
             aggregator: Aggregator::new(&[GROUP_BY]),
-            timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
-            timed_samples: timed_samples.then(|| Binned::new(Limit::Keys(TIMED_SAMPLES_MAX))),
+            timeline: Binned::new(TIMELINE_BINS),
+            timed_samples: timed_samples.then(|| Timed::new(TIMED_SAMPLES_MAX)),
         }
     }
 
@@ -239,9 +242,8 @@ impl SamplesBuilder {
         });
         location_totals.sort_unstable_by_key(|own| (own.source, own.location));
         let ThreadLocations { locations, by_group, callers, .. } = locations;
-        let timed_sample_ticks = self.timed_samples.as_ref().map_or(1, Binned::width);
-        let timed_samples = self.timed_samples.as_ref();
-        let timed_samples = timed_samples.map(|binned| in_order(binned, &by_group, scaled));
+        let timed_samples = self.timed_samples.map(|timed| in_order(timed, &by_group, scaled));
+        let (timed_sample_ticks, timed_samples) = timed_samples.unwrap_or((1, Vec::new()));
         let process_ids = &recording.process_ids;
         let rates = rates(&self.timeline, |number| match self.tracks {
             TrackBy::Processor => number,
@@ -258,7 +260,7 @@ impl SamplesBuilder {
             rates,
             times: self.times,
             timeline: self.timeline,
-            timed_samples: timed_samples.unwrap_or_default(),
+            timed_samples,
             timed_sample_ticks,
         }
     }
@@ -269,12 +271,12 @@ struct ThreadLocations<'a> {
     recording: &'a Recording,
     code: &'a ResolvedLocations,
     locations: Vec<ThreadLocation>,
-    by_group: HashMap<GroupKey, usize>,
+    by_group: FxHashMap<GroupKey, usize>,
     /// The process, thread, code and stack of the last location.
     last: Option<(u32, u32, CodeLocation, StackId)>,
     /// The frames of all stacks, once for each process.
     callers: Vec<ThreadLocation>,
-    by_stack: HashMap<(u32, StackId), usize>,
+    by_stack: FxHashMap<(u32, StackId), usize>,
 }
 
 impl<'a> ThreadLocations<'a> {
@@ -283,10 +285,10 @@ impl<'a> ThreadLocations<'a> {
             recording,
             code,
             locations: Vec::new(),
-            by_group: HashMap::new(),
+            by_group: FxHashMap::default(),
             last: None,
             callers: Vec::new(),
-            by_stack: HashMap::new(),
+            by_stack: FxHashMap::default(),
         }
     }
 
@@ -343,23 +345,26 @@ impl<'a> ThreadLocations<'a> {
     }
 }
 
-/// Timed samples in order of time, with the location of each.
+/// How many ticks each timed sample covers, and all of them in order of time, with the location of
+/// each.
 fn in_order(
-    binned: &Binned<GroupKey>,
-    locations: &HashMap<GroupKey, usize>,
+    timed: Timed<GroupKey>,
+    locations: &FxHashMap<GroupKey, usize>,
     scaled: impl Fn(u16, Totals) -> Totals,
-) -> Vec<TimedSample> {
-    let sums = binned.totals().into_iter();
-    let timed_sample = |(bin, entry, totals): (u64, GroupKey, Totals)| {
-        let &location = locations.get(&entry)?;
-        Some(TimedSample {
-            time: binned.begin(bin),
-            source: entry.source,
+) -> (u64, Vec<TimedSample>) {
+    let (ticks, sums) = timed.finish();
+    let mut all = Vec::new();
+    for (group, sums) in sums {
+        let (source, Some(&location)) = (group.source, locations.get(&group)) else { continue };
+        all.extend(sums.into_iter().map(|(begin, totals)| TimedSample {
+            time: begin,
+            source,
             location,
-            totals: scaled(entry.source, totals),
-        })
-    };
-    sums.filter_map(timed_sample).collect()
+            totals: scaled(source, totals),
+        }));
+    }
+    all.sort_unstable_by_key(|sample| (sample.time, sample.location, sample.source));
+    (ticks, all)
 }
 
 /// The recording's sources in its order, then those that only occur in samples.

@@ -12,8 +12,8 @@ use fxprof_processed_profile::{
     ReferenceTimestamp, SamplingInterval, StackHandle, StaticSchemaMarker, StaticSchemaMarkerField,
     StringHandle, Symbol, SymbolTable, ThreadHandle, Timestamp, WeightType,
 };
+use rustc_hash::FxHashMap;
 use shared_types::Mode;
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ struct Writer<'a> {
     user: CategoryHandle,
     kernel: CategoryHandle,
     marked: CategoryHandle,
-    processes: HashMap<u32, ProcessHandle>,
-    threads: HashMap<(u32, u32), ThreadHandle>,
+    processes: FxHashMap<u32, ProcessHandle>,
+    threads: FxHashMap<(u32, u32), ThreadHandle>,
     /// The track of the driver's events.
     driver: Option<ThreadHandle>,
-    libraries: HashMap<usize, LibraryHandle>,
-    stacks: HashMap<usize, Option<StackHandle>>,
+    libraries: FxHashMap<usize, LibraryHandle>,
+    stacks: FxHashMap<usize, Option<StackHandle>>,
 }
 
 impl<'a> Writer<'a> {
@@ -72,11 +72,11 @@ impl<'a> Writer<'a> {
             user,
             kernel,
             marked,
-            processes: HashMap::new(),
-            threads: HashMap::new(),
+            processes: FxHashMap::default(),
+            threads: FxHashMap::default(),
             driver: None,
-            libraries: HashMap::new(),
-            stacks: HashMap::new(),
+            libraries: FxHashMap::default(),
+            stacks: FxHashMap::default(),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a> Writer<'a> {
             let size = u32::try_from(location.frame.offset).ok()?.checked_add(1)?;
             Some(Symbol { address, size: Some(size), name })
         });
-        let mut longest: HashMap<u32, Symbol> = HashMap::new();
+        let mut longest: FxHashMap<u32, Symbol> = FxHashMap::default();
         for symbol in symbols {
             let known = longest.entry(symbol.address).or_insert_with(|| symbol.clone());
             known.size = known.size.max(symbol.size);
