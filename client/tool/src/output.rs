@@ -14,7 +14,7 @@ pub(crate) mod table;
 use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::WORSE;
-use crate::output::escape::{Escaped, visible, visible_data, visible_json};
+use crate::output::escape::{Escaped, is_plain, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
 use halprof_measure::Failure;
@@ -290,6 +290,7 @@ impl Output {
             (true, true) => put(io::stdout().lock(), &visible_data(text)),
             (true, false) => put(io::stdout().lock(), text),
             (false, _) if self.is_json() => put(io::stdout().lock(), &visible_json(text)),
+            (false, _) if is_plain(text) => put(io::stdout().lock(), text),
             (false, _) => put(anstream::stdout().lock(), &visible(text)),
         };
         match written {

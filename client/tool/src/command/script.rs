@@ -182,12 +182,18 @@ fn row<'a>(line: &'a ScriptLine<'_>) -> SampleLine<'a> {
     }
 }
 
+/// An address as `0x1000`, digit by digit: every row has one.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn hexadecimal<S: Serializer>(
     address: &u64,
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{address:#x}"))
+    let mut text = *b"0x0000000000000000";
+    let length = 3 + (address | 1).ilog2() as usize / 4;
+    for (at, digit) in text[2..length].iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(address >> (4 * at)) as usize % 16];
+    }
+    serializer.serialize_str(std::str::from_utf8(&text[..length]).unwrap_or_default())
 }
 
 fn caller_line<'a>(&(address, frame): &(u64, &'a Frame)) -> CallerLine<'a> {

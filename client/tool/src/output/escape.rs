@@ -24,6 +24,9 @@ struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return self.0.write_str(text);
+        }
         text.chars().try_for_each(|character| {
             if is_hidden(character) {
                 escape(self.0, character)
@@ -61,8 +64,14 @@ fn escape(out: &mut impl Write, character: char) -> fmt::Result {
 
 /// Makes complete output safe: line ends, tabs and colours stay, and every other hidden character
 /// is made visible.
-pub(crate) fn visible(text: &str) -> String {
-    escaped(text, colour)
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if is_plain(text) { text.into() } else { escaped(text, colour).into() }
+}
+
+/// Whether it has only visible characters of ASCII, line ends and tabs: most text does, and a look at
+/// each byte is quick.
+pub(crate) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
 }
 
 /// Makes data safe on a terminal. It has no colours of its own, so that none stay.
@@ -97,7 +106,7 @@ fn colour(text: &str) -> Option<usize> {
 /// JSON can contain such characters only in strings, where they are escaped, so that its meaning is
 /// unchanged. Those below U+0020 are always escaped in JSON.
 pub(crate) fn visible_json(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| byte < 0x7F) {
+    if text.is_ascii() && !text.as_bytes().contains(&0x7F) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
