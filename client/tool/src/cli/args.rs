@@ -657,8 +657,8 @@ pub(crate) struct Report {
     /// code called (`total`), or for branches most mispredicted first
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
-    /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
-    /// without `--by`]
+    /// Rows to print of each table, 0 for all [default: all in CSV and JSON, else 20, or as many as fit
+    /// on a page of 40 lines without `--by`]
     #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     pub(crate) rows: Option<usize>,
     /// Print names in full, however wide that makes the table
@@ -677,12 +677,14 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The largest number of rows of a table to print.
+    /// The largest number of rows of a table to print for people.
     pub(crate) fn most_rows(&self) -> usize {
-        match self.rows {
-            Some(0) => usize::MAX,
-            rows => rows.unwrap_or(20),
-        }
+        self.rows_requested().unwrap_or(if self.rows.is_some() { usize::MAX } else { 20 })
+    }
+
+    /// The largest number of rows of a table to print for programs; `None`: all.
+    pub(crate) fn rows_requested(&self) -> Option<usize> {
+        self.rows.filter(|&rows| rows != 0)
     }
 }
 

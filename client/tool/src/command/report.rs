@@ -23,6 +23,7 @@ use halprof_profile::views::report::events::EventSummary;
 use halprof_profile::views::report::{Call, CallTree, Query, Report, Sort, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -60,7 +61,7 @@ pub(crate) struct ReportResult<'a> {
     /// How many samples have call stacks; null where none were recorded.
     stacks: Option<StackCounts>,
     /// The tables requested with `--by`.
-    tables: &'a [Table],
+    tables: Cow<'a, [Table]>,
     /// The call tree of each source, requested with `--stack`: calls with at least 1 % of its events.
     stack: Vec<SourceRow<'a, Call>>,
     symbols: Vec<filters::OpenedModule>,
@@ -171,7 +172,11 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
             vec![vec![Key::Symbol], text::MODULES.to_vec(), vec![Key::Address]]
         };
     }
-    let all = csv || !options.diff.is_empty();
+    let rows = match options.diff.as_slice() {
+        [_, ..] => None,
+        [] if csv => options.rows_requested(),
+        [] => Some(options.most_rows()),
+    };
     Ok(Query {
         tables,
         call_tree: options.stack,
@@ -188,7 +193,7 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
                 ));
             }
         },
-        rows: (!all).then_some(options.most_rows()),
+        rows,
     })
 }
 
@@ -226,10 +231,21 @@ fn result<'a>(
         by_module: by(Key::Module),
         by_address: by(Key::Address),
         stacks: recording.stack_counts(),
-        tables: report.tables.get(..requested).unwrap_or(&report.tables),
+        tables: tables(options, report.tables.get(..requested).unwrap_or(&report.tables)),
         stack: calls(report),
         symbols: report.symbols.iter().map(Into::into).collect(),
     }
+}
+
+/// The tables with as many rows as were requested: JSON's other lists are of all rows.
+fn tables<'a>(options: &args::Report, all: &'a [Table]) -> Cow<'a, [Table]> {
+    let Some(rows) = options.rows_requested() else {
+        return all.into();
+    };
+    let mut tables = all.to_vec();
+    let sections = tables.iter_mut().flat_map(|table| &mut table.sections);
+    sections.for_each(|section| section.rows.truncate(rows));
+    tables.into()
 }
 
 fn calls(report: &Report) -> Vec<SourceRow<'_, Call>> {

@@ -82,7 +82,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
             args::Sorting::Mispredicted => Order::Mispredicted,
             args::Sorting::Name => Order::Name,
         },
-        rows: output.is_text().then_some(options.most_rows()),
+        rows: if output.is_text() { Some(options.most_rows()) } else { options.rows_requested() },
     };
     let branches = Branches::read(&options.files, &query, &options.naming.path(output)?)?;
     let mut warnings = warnings(&branches);

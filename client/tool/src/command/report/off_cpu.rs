@@ -72,6 +72,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let damaged = (!waits.damage.is_empty()).then(|| waits.damage.join("; "));
     let is_damaged = damaged.as_ref().map(|damage| format!("the trace is damaged: {damage}"));
     waits.warnings.extend(is_damaged);
+    if !output.is_text() {
+        waits.rows.truncate(options.rows_requested().unwrap_or(usize::MAX));
+    }
     output.warn_all(&waits.warnings);
     waits.remarks.iter().for_each(|remark| output.note(remark));
     let status = if damaged.is_some() { INCOMPLETE } else { 0 };
