@@ -12,7 +12,7 @@ use iced_x86::{
     InstructionInfoOptions, MemorySize, Mnemonic, OpAccess, OpKind,
 };
 use rustc_hash::FxHashMap;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,7 +37,17 @@ pub struct Counts {
     /// Accesses whose address is not known: gathers and scatters.
     pub unknown: u64,
     /// Modelled: misses in each cache.
+    #[schemars(schema_with = "by_cache")]
     pub misses: Misses,
+}
+
+/// The caches that a processor may have.
+fn by_cache(generator: &mut SchemaGenerator) -> Schema {
+    let count = generator.subschema_for::<u64>();
+    json_schema!({
+        "type": "object",
+        "properties": {"L1D": count, "L1I": count, "L2": count, "L3": count, "L4": count},
+    })
 }
 
 impl Counts {
