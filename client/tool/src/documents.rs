@@ -39,7 +39,7 @@ pub const fn statuses() -> [(u8, &'static str); 8] {
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
         annotate, check, completions, convert, doctor, explain, export, info, list, machines,
-        rdpmc, record, registers, report, script, simulate, stat, timeline,
+        rdpmc, record, registers, report, script, simulate, stat, timeline, top,
     };
     vec![
         of::<annotate::AnnotateResult>("annotate"),
@@ -70,6 +70,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),
         of::<timeline::TimelineResult>("timeline"),
+        of::<top::TopResult<'_>>("top"),
         of::<Changed>("tracing"),
         of::<Removed>("uninstall"),
     ]

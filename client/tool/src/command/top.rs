@@ -9,7 +9,7 @@ mod state;
 mod view;
 
 use crate::cli::args;
-use crate::metrics::Metrics;
+use crate::metrics::{MetricRow, Metrics};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::results::counts::By;
@@ -22,19 +22,34 @@ use crate::select::time::{self, slice_length};
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use crate::target::limits;
-use counts::LiveCounts;
+use counts::{LiveCounts, RatedCount};
 use halprof_measure::Session;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::cannot_count;
+use halprof_profile::views::report::Table;
 use look::Look;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::request::machine::Processor;
 use state::{Picture, State};
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
+
+/// One interval.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct TopResult<'a> {
+    elapsed_ns: u64,
+    /// What was counted; empty where samples were taken.
+    counts: Vec<RatedCount>,
+    metrics: Vec<MetricRow>,
+    /// Where samples fell, by the keys of `--by`.
+    tables: &'a [Table],
+    warnings: Vec<String>,
+}
 
 /// The keys of `--by` that need no samples.
 const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
@@ -56,11 +71,11 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     if !is_counted {
         return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
     }
-    output.warn_all(&warnings(&options.selection, ctx));
-    output.warn_all(&event_set.unknown_constraints());
-    for (source, processors) in event_set.excluded_cpus() {
-        output.warn(&cannot_count(&source, &processors));
-    }
+    let mut warnings = warnings(&options.selection, ctx);
+    warnings.extend(event_set.unknown_constraints());
+    let excluded = event_set.excluded_cpus().into_iter();
+    warnings.extend(excluded.map(|(source, processors)| cannot_count(&source, &processors)));
+    output.warn_all(&warnings);
     let per_cpu = tables.iter().flatten().any(|&key| key == Key::Processor);
     let metrics = Metrics::built_in()?;
     let together = [event_set.indexes()];
@@ -92,7 +107,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         runner.begin()?;
         let elapsed_ns = runner.run(Every::LOOK, |_| Ok(ControlFlow::Continue(())))?;
         counts.take(Duration::from_nanos(elapsed_ns), &session.stop_and_read()?);
-        print(&counts, output)?;
+        print(&counts, warnings, output)?;
     } else {
         show(&mut runner, interval, state, |tick| {
             if !tick.is_due {
@@ -107,17 +122,10 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
 
 /// Refuses what a live picture cannot do.
 fn conflicts(options: &args::Top, is_counted: bool, output: &Output) -> Result<()> {
-    if output.is_json() {
+    if !output.is_text() && !options.once {
         return Err(Error::usage(
-            "`top` has no JSON output",
-            "`halprof stat -I MS --json` has the counts of each interval; with samples, `halprof report \
-             --json` has those of a recording.",
-        ));
-    }
-    if output.is_csv() && !options.once {
-        return Err(Error::usage(
-            "`--csv` is for one interval, and this is a live picture",
-            "Add `--once`; `halprof stat -I MS --csv` prints every reading.",
+            "`--csv` and `--json` are for one interval, and this is a live picture",
+            "Add `--once`; `halprof stat -I MS --csv` or `--jsonl` prints every reading.",
         ));
     }
     if is_counted && (options.naming.is_given() || !options.process.is_empty()) {
@@ -136,16 +144,22 @@ fn conflicts(options: &args::Top, is_counted: bool, output: &Output) -> Result<(
     Ok(())
 }
 
-/// Prints one interval as plain text.
-fn print(counts: &LiveCounts<'_>, output: &Output) -> Result<()> {
-    if output.is_csv() {
-        return output.print_csv(&[], &counts.rate_rows());
-    }
-    let mut text = counts.table().text(output.width());
-    for line in counts.below() {
-        text += &output.width().fitted(&format!("\n{line}"));
-    }
-    output.print(&(text + "\n"))
+/// Prints one interval.
+fn print(counts: &LiveCounts<'_>, warnings: Vec<String>, output: &Output) -> Result<()> {
+    let result = TopResult {
+        elapsed_ns: counts.elapsed_ns(),
+        counts: counts.rated(),
+        metrics: counts.metrics(),
+        tables: &[],
+        warnings,
+    };
+    output.rows("top", (&result, &counts.rate_rows()), |_| {
+        let mut text = counts.table().text(output.width());
+        for line in counts.below() {
+            text += &output.width().fitted(&format!("\n{line}"));
+        }
+        text + "\n"
+    })
 }
 
 /// Shows the live picture until the user quits. `measure` has the next one from time to time.

@@ -38,6 +38,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("record", &record),
         ("report", "report FILE"),
         ("diff", "report FILE --diff FILE"),
+        ("top", "--machine hybrid top --once -I 1 -e TotalIssues,TotalCycles"),
         ("export", "export FILE --format firefox -o FILE.json"),
     ]
     .map(|(name, line)| (name, json(&line.replace("FILE", file))))
@@ -171,13 +172,14 @@ fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// Fields that are present only if they have content, by schema.
-const OPTIONAL: [(&str, &str); 3] = [
+const OPTIONAL: [(&str, &str); 4] = [
     (
         "stat",
         "periods passes topdown jitter intervals runs elapsed_repeats repeats deviation excluded_cpus core_type group pass run",
     ),
     ("stat-interval", "core_type group excluded_cpus run pass topdown"),
     ("script", "callers"),
+    ("top", "core_type group run pass repeats deviation"),
 ];
 
 /// The rows of tables have the fields of the keys that were requested.

@@ -2,6 +2,7 @@
 
 use super::figures;
 use super::state::{Cell, Picture, PictureRow, Table, UNKNOWN};
+use crate::metrics::MetricRow;
 use crate::output::number::optional;
 use crate::output::table::Column;
 use crate::results::count_row::CountRow;
@@ -30,6 +31,15 @@ pub(super) struct RateRow {
     error: Option<f64>,
     per_second: Option<f64>,
     core_type: Option<&'static str>,
+}
+
+/// A row as JSON.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct RatedCount {
+    #[serde(flatten)]
+    count: CountRow,
+    /// In the interval; null where nothing was measured.
+    per_second: Option<f64>,
 }
 
 /// The readings, evaluated.
@@ -122,11 +132,18 @@ impl<'a> LiveCounts<'a> {
         }
     }
 
+    pub(super) fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// The metrics of the interval, for each type of core.
-    fn metrics(&self) -> Vec<String> {
-        let metrics = self.view.metric_rows(&[self.counts(self.interval.counts())]);
+    pub(super) fn metrics(&self) -> Vec<MetricRow> {
+        self.view.metric_rows(&[self.counts(self.interval.counts())])
+    }
+
+    fn metric_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for metric in metrics {
+        for metric in self.metrics() {
             let cores = metric.core_type.map(|core_type| format!(", {core_type} cores"));
             let cores = cores.unwrap_or_default();
             lines.push(format!("{} {}{cores}", metric.figure(), metric.description()));
@@ -138,9 +155,16 @@ impl<'a> LiveCounts<'a> {
     pub(super) fn below(&self) -> Vec<String> {
         let rows = self.rows();
         let rows = rows.iter().map(|row| (row.source.as_str(), row.errata.as_slice()));
-        let mut lines = self.metrics();
+        let mut lines = self.metric_lines();
         lines.extend(errata::lines(rows));
         lines
+    }
+
+    /// The rows of JSON, with what each source counted.
+    pub(super) fn rated(&self) -> Vec<RatedCount> {
+        let rated =
+            |count| RatedCount { per_second: self.rate(&count).map(|rate| rate.per_second), count };
+        self.rows().into_iter().map(rated).collect()
     }
 
     /// The lines of comma-separated values, with what each source counted.
@@ -150,7 +174,7 @@ impl<'a> LiveCounts<'a> {
 
     fn rate_row(&self, row: CountRow) -> RateRow {
         RateRow {
-            time_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            time_ns: self.elapsed_ns(),
             per_second: self.rate(&row).map(|rate| rate.per_second),
             source: row.source,
             processor: row.processor,

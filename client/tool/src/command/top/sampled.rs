@@ -4,6 +4,7 @@
 use super::state::{Cell, Picture, PictureRow, State, Table, UNKNOWN};
 use crate::cli::args;
 use crate::cli::args::joined;
+use crate::command::top::TopResult;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
@@ -63,7 +64,7 @@ pub(super) fn run(
         sampling.drain(elapsed_ns)?;
         let sampled = sampling.interval(elapsed_ns)?;
         let report = Report::live(sampled, &query, &mut nothing_open(&path))?;
-        return print(&report, output);
+        return print(&report, elapsed_ns, output);
     }
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
@@ -91,15 +92,22 @@ pub(super) fn keys(options: &args::Top) -> Result<Vec<Vec<Key>>> {
     filters::tables(&lists)
 }
 
-fn print(report: &Report, output: &Output) -> Result<u32> {
-    output.warn_all(&filters::warnings(report));
+fn print(report: &Report, elapsed_ns: u64, output: &Output) -> Result<u32> {
+    let warnings = filters::warnings(report);
+    output.warn_all(&warnings);
     filters::note_symbols(&report.symbols, output);
-    if output.is_csv() {
-        let by = report.tables.first().map_or(&[][..], |table| &table.by);
-        output.print_csv(&absent_beside_source(by), &source_rows(&report.tables))?;
-    } else {
-        output.print(&report_text::tables(report, (ROWS, ROWS), "--csv", output.width()))?;
-    }
+    let by = report.tables.first().map_or(&[][..], |table| &table.by);
+    let result = TopResult {
+        elapsed_ns,
+        counts: Vec::new(),
+        metrics: Vec::new(),
+        tables: &report.tables,
+        warnings,
+    };
+    let rows = source_rows(&report.tables);
+    output.rows_without(&absent_beside_source(by), "top", (&result, &rows), |_| {
+        report_text::tables(report, (ROWS, ROWS), "--csv", output.width())
+    })?;
     Ok(0)
 }
 
