@@ -69,10 +69,41 @@ pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + us
     let table = microarchitecture(processor).map(|one| one.table);
     let vendor = processor.vendor;
     let fits = move |row: &&AliasRow| {
-        row.vendor.as_bytes() == vendor
+        (row.vendor.is_empty() || row.vendor.as_bytes() == vendor)
             && (row.tables.is_empty() || row.tables.split(' ').any(|one| Some(one) == table))
     };
     ALIASES.iter().filter(fits).flat_map(|AliasRow { names, target, source, .. }| {
         names.split(' ').map(move |name| Alias { name, target, source })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The select that an origin ends with, if it is one.
+    fn cited(source: &str) -> Option<u64> {
+        let (_, code) = source.rsplit_once(": ")?;
+        u64::from_str_radix(code, 16).ok().filter(|_| code.len() == 4)
+    }
+
+    #[test]
+    fn a_name_of_linux_perf_stands_for_the_select_that_it_cites() {
+        let mut compared = 0;
+        for row in &*ALIASES {
+            let Some(cited) = cited(&row.source) else { continue };
+            for table in row.tables.split(' ').filter(|table| !table.is_empty()) {
+                let mut all = Microarchitecture::all().iter();
+                let own = all.find(|one| one.table == table).expect("a table");
+                let raw =
+                    row.target.strip_prefix('r').and_then(|hex| u64::from_str_radix(hex, 16).ok());
+                let select = raw.or_else(|| Some(own.event(&row.target)?.select()));
+                // The HAL's own sources are compared with Linux elsewhere.
+                let Some(select) = select else { continue };
+                assert_eq!(select & 0xFFFF, cited, "{} on {table}", row.names);
+                compared += 1;
+            }
+        }
+        assert!(compared > 100, "{compared}");
+    }
 }

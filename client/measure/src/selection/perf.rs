@@ -9,6 +9,16 @@ use crate::error::Result;
 const UNITS: [(&str, Option<u8>); 3] =
     [("cpu", None), ("cpu_core", Some(0x40)), ("cpu_atom", Some(0x20))];
 
+/// perf's names for other units, or what these begin with, and what halprof does not count there.
+const OTHERS: [(&str, &str); 6] = [
+    ("power", "energy is not counted"),
+    ("uncore", "events outside the cores are not counted"),
+    ("amd_", "events outside the cores are not counted"),
+    ("msr", "time stamps and SMIs are no events of a counter"),
+    ("intel_pt", "instructions are not traced; `record --branches` records branches"),
+    ("ibs_", "IBS is not programmed"),
+];
+
 /// A field of a select: its low eight bits and the bits above them, each part by width and
 /// position.
 struct Field {
@@ -43,12 +53,12 @@ pub(super) struct PerfEvent {
 /// The event, and what follows its second slash; `None` if this is not perf's form.
 pub(super) fn parse(text: &str) -> Option<Result<(PerfEvent, &str)>> {
     let (unit, rest) = text.split_once('/')?;
-    let unit = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
-    let Some((_, core)) = unit else {
-        return Some(Err(bad_list(
-            text,
-            "only `cpu/…/`, `cpu_core/…/` and `cpu_atom/…/` are known",
-        )));
+    let own = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let Some((_, core)) = own else {
+        let other = OTHERS.iter().find(|(name, _)| unit.to_ascii_lowercase().starts_with(name));
+        let why = other.map_or_else(String::new, |(_, what)| format!("{what}: "));
+        let known = "only `cpu/…/`, `cpu_core/…/` and `cpu_atom/…/` are known";
+        return Some(Err(bad_list(text, &(why + known))));
     };
     let Some((terms, rest)) = rest.split_once('/') else {
         return Some(Err(bad_list(text, "a `/` without the second one")));
