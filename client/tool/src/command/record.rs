@@ -401,8 +401,7 @@ fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice>
     all.iter().filter_map(slice).collect()
 }
 
-/// Advice for the next recording. Few samples at a default period only mean a short recording, and
-/// `report` says how accurate its shares are.
+/// Advice for the next recording.
 fn advice(
     samples: u64,
     busiest: u64,
@@ -411,9 +410,7 @@ fn advice(
 ) -> Option<Advice> {
     let advice =
         Advice::on(samples, busiest, elapsed_ns, limits::allows(method, "record", "--rate"));
-    let defaulted = options.selection.is_default() && options.rate.is_none();
-    let calibrated = options.rate == Some(Rate::Auto);
-    let enough = defaulted || calibrated && SamplingRate::is_reached(samples);
+    let enough = options.rate == Some(Rate::Auto) && SamplingRate::is_reached(samples);
     advice.filter(|advice| !enough || advice.code != Advice::TOO_FEW)
 }
 
