@@ -224,7 +224,7 @@ fn read_one(
             }
             let mode = mode_of(sample.mode);
             if !bound.needs_code()
-                || filter.passes_frame(&symbols.frame(sample.process, sample.ip, mode))
+                || filter.passes_code(sample.ip, &symbols.frame(sample.process, sample.ip, mode))
             {
                 builder.add_stacked(sample, stack);
             }

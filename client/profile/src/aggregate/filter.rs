@@ -1,9 +1,11 @@
 //! Which samples count.
 
 use crate::symbols::Frame;
+use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 
 /// The conditions for a sample to count; an empty one accepts all samples.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +18,8 @@ pub struct Filter {
     pub modules: Vec<Pattern>,
     /// Functions.
     pub symbols: Vec<Pattern>,
+    /// Ranges of addresses.
+    pub addresses: Vec<Range<u64>>,
     /// Indexes of processors.
     pub processors: Option<BTreeSet<u32>>,
     /// Nanoseconds since the first sample: from, inclusive, and to, exclusive.
@@ -25,16 +29,17 @@ pub struct Filter {
 impl Filter {
     /// Whether it accepts all samples.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { sources, processes, modules, symbols, processors, time } = self;
+        let Self { sources, processes, modules, symbols, addresses, processors, time } = self;
         let patterns = [sources, processes, modules, symbols];
         patterns.iter().all(|patterns| patterns.is_empty())
+            && addresses.is_empty()
             && processors.is_none()
             && time.is_none()
     }
 
     /// Whether it depends on the code at the address of a sample.
     pub(crate) const fn needs_code(&self) -> bool {
-        !self.modules.is_empty() || !self.symbols.is_empty()
+        !self.modules.is_empty() || !self.symbols.is_empty() || !self.addresses.is_empty()
     }
 
     /// Whether samples in a module can count.
@@ -43,11 +48,13 @@ impl Filter {
         modules.is_empty() || modules.iter().any(|pattern| pattern.matches(module))
     }
 
-    /// Whether samples in a frame can count.
-    pub(crate) fn passes_frame(&self, frame: &Frame) -> bool {
+    /// Whether samples at an address, whose code is in a frame, can count.
+    pub(crate) fn passes_code(&self, address: u64, frame: &Frame) -> bool {
         let name = frame.symbol.as_deref();
         let meant = |pattern: &Pattern| name.is_some_and(|name| pattern.matches_symbol(name));
-        self.passes_module(&frame.module)
+        let addresses = &self.addresses;
+        (addresses.is_empty() || addresses.iter().any(|range| range.contains(&address)))
+            && self.passes_module(&frame.module)
             && (self.symbols.is_empty() || self.symbols.iter().any(meant))
     }
 }
@@ -108,6 +115,18 @@ fn glob(pattern: &str, name: &str) -> bool {
         }
     }
     name.ends_with(last)
+}
+
+/// Parses `FROM-TO` or `FROM+LENGTH`, hexadecimal addresses with `0x`; TO is not part of the range, and
+/// LENGTH may be decimal. `None` for anything else.
+pub fn addresses(text: &str) -> Option<Range<u64>> {
+    if let Some((start, end)) = text.split_once('-') {
+        return Some(parse_hexadecimal(start)?..parse_hexadecimal(end)?);
+    }
+    let (start, length) = text.split_once('+')?;
+    let length = parse_hexadecimal(length).or_else(|| length.parse().ok())?;
+    let start = parse_hexadecimal(start)?;
+    Some(start..start.saturating_add(length))
 }
 
 /// Parses `FROM-TO` in seconds; either may be absent.

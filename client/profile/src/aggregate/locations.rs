@@ -66,7 +66,7 @@ impl ResolvedLocations {
                 Some(value) if needs(key) => number(value),
                 _ => 0,
             });
-            (location, Resolved { numbers, passes: filter.passes_frame(&frame), code: 0 })
+            (location, Resolved { numbers, passes: filter.passes_code(ip, &frame), code: 0 })
         };
         Self { resolved: locations.iter().map(resolve).collect(), values, code: Vec::new() }
     }

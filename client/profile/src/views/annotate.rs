@@ -1,7 +1,7 @@
 //! The code of one function, and the samples of each of its instructions.
 
 use crate::aggregate::by_address::ByAddress;
-use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::filter::{Filter, Pattern, addresses};
 use crate::aggregate::share::Share;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::source_totals::merge;
@@ -44,7 +44,7 @@ impl Target {
     /// Parses what a user types: hexadecimal with `0x` is an address, and with `-ADDRESS` or
     /// `+LENGTH` behind it a range.
     pub fn parse(text: &str) -> Self {
-        let range = || range(text).map(Self::Range);
+        let range = || addresses(text).map(Self::Range);
         let address = parse_hexadecimal(text).map(Self::Address);
         address.or_else(range).unwrap_or_else(|| Self::Symbol(Pattern::new(text)))
     }
@@ -57,16 +57,6 @@ impl Target {
             Self::Range(range) => Some(range.start),
         }
     }
-}
-
-fn range(text: &str) -> Option<Range<u64>> {
-    if let Some((start, end)) = text.split_once('-') {
-        return Some(parse_hexadecimal(start)?..parse_hexadecimal(end)?);
-    }
-    let (start, length) = text.split_once('+')?;
-    let length = parse_hexadecimal(length).or_else(|| length.parse().ok())?;
-    let start = parse_hexadecimal(start)?;
-    Some(start..start.saturating_add(length))
 }
 
 /// A function with its samples.

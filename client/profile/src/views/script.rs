@@ -57,7 +57,7 @@ impl Code<'_> {
         }
         let CodeLocation { process, ip, .. } = location;
         let frame = self.symbols.frame(process, ip, location.mode());
-        let passes = self.filter.passes_frame(&frame);
+        let passes = self.filter.passes_code(ip, &frame);
         (self.known.insert_full(location, (frame, passes)).0, passes)
     }
 

@@ -665,7 +665,7 @@ pub(crate) struct Report {
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
-    #[arg(long, help_heading = WHAT, conflicts_with_all = ["diff", "source", "module", "symbol", "processors", "time"])]
+    #[arg(long, help_heading = WHAT, conflicts_with_all = ["diff", "source", "module", "symbol", "address", "processors", "time"])]
     pub(crate) off_cpu: bool,
     /// Compare what FILE cost with what these recordings did: the whole first, then the rows by what
     /// they cost more. Several files on a side are runs of the same, and three or more of them show
@@ -841,6 +841,9 @@ pub(crate) struct Filters {
     /// Only samples in this function
     #[arg(long, value_name = "NAME")]
     pub(crate) symbol: Vec<String>,
+    /// Only samples at these addresses, TO not included, e.g. `0x401000-0x401040` or `0x401000+64`
+    #[arg(long, value_name = "FROM-TO")]
+    pub(crate) address: Vec<String>,
     /// Only samples of these processors, e.g. `0-3,8`
     #[arg(long = "cpu", short = 'C', value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) processors: Vec<String>,

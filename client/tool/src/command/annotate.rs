@@ -99,7 +99,12 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     let files = recordings(file, &options.with);
     let filter = filters::filter(&options.filters, &files)?;
     let path = options.naming.path(output)?;
-    let annotated = Annotated::read(&files, &target, &filter, &path)?;
+    let annotated = Annotated::read(&files, &target, &filter, &path);
+    let annotated = annotated.inspect_err(|_| {
+        if let [_, named @ ..] = filters::none_passes(&options.filters, &files, &path).as_slice() {
+            output.warn_all(named);
+        }
+    })?;
     let mut warnings = warnings(&annotated);
     warnings.extend(filters::given_twice(&files));
     let status = filters::introduce(&annotated.recording, &warnings, &annotated.symbols, output);

@@ -55,7 +55,12 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     let given_twice = filters::given_twice(&options.files);
     let without_samples = filters::without_samples(&samples.recording, &options.files);
     let warnings = given_twice.into_iter().chain(without_samples).chain(view.warnings());
-    let warnings: Vec<String> = warnings.collect();
+    let mut warnings: Vec<String> = warnings.collect();
+    let passed: u64 = view.sources.iter().map(|source| source.totals.samples).sum();
+    if passed == 0 && samples.recording.samples != 0 {
+        let path = options.naming.path(output)?;
+        warnings.extend(filters::none_passes(&options.filters, &options.files, &path));
+    }
     let status = filters::introduce(&samples.recording, &warnings, &[], output);
     let file = destination.as_deref();
     write(file, |mut out| export::write(&view, format, &mut out))?;

@@ -114,6 +114,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let report = Report::read_all(&options.files, &query, &path)?;
     let mut warnings = filters::warnings(&report);
     warnings.extend(filters::given_twice(&options.files));
+    if report.total.samples == 0 && report.recording.samples != 0 {
+        warnings.extend(filters::none_passes(&options.filters, &options.files, &path));
+    }
     let status = filters::introduce(&report.recording, &warnings, &report.symbols, output);
     let only_marks = only_marks(options, &report);
     let without_samples =

@@ -67,10 +67,11 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     let path = options.naming.path(output)?;
     let csv = Csv::new::<SampleLine<'_>>(&["callers"]);
     let mut writer = LineWriter::new(&csv, output)?;
-    let mut going = Ok(true);
+    let (mut going, mut passed) = (Ok(true), false);
     let query = script::Query { filter, callers: !output.is_csv() };
     let recording = script::each_sample(&options.file, &query, &path, |recording, line| {
         output.set_modelled(recording.metadata.modelled);
+        passed = true;
         going = writer.add(line);
         matches!(going, Ok(true))
     })?;
@@ -78,8 +79,13 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
         writer.print()?;
     }
     warn_of_slices(&recording, output);
-    let without_samples = filters::without_samples(&recording, std::slice::from_ref(&options.file));
-    Ok(filters::introduce(&recording, without_samples.as_slice(), &[], output))
+    let files = std::slice::from_ref(&options.file);
+    let mut warnings: Vec<String> =
+        filters::without_samples(&recording, files).into_iter().collect();
+    if !passed && recording.samples != 0 {
+        warnings.extend(filters::none_passes(&options.filters, files, &path));
+    }
+    Ok(filters::introduce(&recording, &warnings, &[], output))
 }
 
 /// Prints samples, many at once.

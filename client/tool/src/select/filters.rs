@@ -8,18 +8,19 @@ use crate::output::{MachineInfo, Output};
 use crate::select::sample_size::Advice;
 use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
-use halprof_profile::aggregate::key::Key;
+use halprof_profile::aggregate::key::{Key, Value};
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::file::{
     self, LOST_BUFFERS, LOST_EVENTS, Recording, TraceContents, cannot_count,
 };
-use halprof_profile::symbols::Opened;
+use halprof_profile::symbols::{Opened, SymbolPath};
 use halprof_profile::views::branches::Grouping;
-use halprof_profile::views::report::Report;
+use halprof_profile::views::report::{Query, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Borrow;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// How many modules without symbols are named.
@@ -46,9 +47,68 @@ pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filte
         processes: patterns(&options.process),
         modules: patterns(&options.module),
         symbols: patterns(&options.symbol),
+        addresses: options.address.iter().map(|text| addresses(text)).collect::<Result<_>>()?,
         processors: processors.map(|all| all.into_iter().collect()),
         time: options.time.as_deref().map(filter::time).transpose()?,
     })
+}
+
+fn addresses(text: &str) -> Result<Range<u64>> {
+    filter::addresses(text).filter(|range| !range.is_empty()).ok_or_else(|| {
+        Error::usage(
+            format!("`--address {text}` is not a range of addresses"),
+            "Give FROM-TO with FROM before TO, or FROM+LENGTH, as in `0x401000-0x401040` or `0x401000+64`.",
+        )
+    })
+}
+
+/// Why no sample passes the filters: the names that no sample has, each with those that may be meant.
+pub(crate) fn none_passes(
+    options: &args::Filters,
+    files: &[PathBuf],
+    path: &SymbolPath,
+) -> Vec<String> {
+    let named = [
+        (Key::Process, &options.process),
+        (Key::Module, &options.module),
+        (Key::Symbol, &options.symbol),
+    ];
+    let tables = named.iter().filter(|(_, texts)| !texts.is_empty());
+    let tables: Vec<Vec<Key>> = tables.map(|&(key, _)| vec![key]).collect();
+    let mut told = vec!["no samples pass the filters".to_owned()];
+    if tables.is_empty() {
+        return told;
+    }
+    let Ok(report) = Report::read_all(files, &Query { tables, ..Query::default() }, path) else {
+        return told;
+    };
+    for (key, texts) in named {
+        let names = names_of(&report, key);
+        for text in texts {
+            let pattern = Pattern::new(text);
+            if !names.iter().any(|name| pattern.matches_symbol(name)) {
+                let meant = did_you_mean(text, &names);
+                let meant = meant.map_or_else(String::new, |meant| format!(". {meant}"));
+                told.push(format!("no sample has the {} `{text}`{meant}", key.name()));
+            }
+        }
+    }
+    told
+}
+
+/// What samples are called by a key, a process also by its number.
+fn names_of(report: &Report, key: Key) -> Vec<String> {
+    let tables = report.tables.iter().filter(|table| table.by == [key]);
+    let rows = tables.flat_map(|table| &table.sections).flat_map(|section| &section.rows);
+    let names = rows.flat_map(|row| &row.values).flat_map(|value| match value {
+        Value::Process { id, name } => {
+            [name.as_deref().map(str::to_owned), id.map(|id| id.to_string())]
+        }
+        Value::Module(name) => [Some(name.to_string()), None],
+        Value::Symbol { symbol, .. } => [symbol.as_deref().map(str::to_owned), None],
+        _ => [None, None],
+    });
+    names.flatten().collect()
 }
 
 pub(crate) fn patterns(texts: &[String]) -> Vec<Pattern> {
