@@ -570,8 +570,9 @@ pub struct Recording {
     pub damaged_parts: Vec<String>,
     /// The time from the first sample to the last, if the samples were read.
     pub seen_ns: u64,
-    /// The sources whose samples are in step with what they sampled, where that was examined.
-    pub in_step: Vec<String>,
+    /// The sources whose samples are in step with what they sampled, where that was examined, and how
+    /// many of them are worth one independent sample.
+    pub in_step: BTreeMap<String, u64>,
 }
 
 /// Where a file differs from what was written.

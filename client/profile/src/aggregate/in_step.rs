@@ -17,6 +17,7 @@ use crate::file::Metadata;
 use halprof_measure::float::float;
 use rustc_hash::{FxHashMap, FxHasher};
 use shared_types::Sample;
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 /// So many samples of a source are examined on one processor.
@@ -57,22 +58,31 @@ impl InStep {
     }
 
     /// The names of the sources with an exact period whose samples are in step with what they
-    /// sample.
-    pub fn sources(&self, metadata: &Metadata) -> Vec<String> {
+    /// sample, each with how many times that makes the variance of a share larger.
+    pub fn sources(&self, metadata: &Metadata) -> BTreeMap<String, u64> {
         let sources = (0u16..).zip(&metadata.sources).filter(|(_, source)| !source.period.drawn);
-        let in_step = sources.filter(|(index, _)| self.is_in_step(*index));
-        in_step.map(|(_, source)| source.name.clone()).collect()
+        sources
+            .filter_map(|(index, source)| Some((source.name.clone(), self.inflation(index)?)))
+            .collect()
     }
 
-    fn is_in_step(&self, source: u16) -> bool {
+    /// How many times larger the variance of a share is than that of independent samples, if they
+    /// are in step.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is at least 1, and casts saturate"
+    )]
+    fn inflation(&self, source: u16) -> Option<u64> {
         let own = self.places.iter().filter(|((of, _), _)| *of == source);
         let own: Vec<&[Place]> =
             own.map(|(_, places)| &**places).filter(|places| places.len() >= FEWEST).collect();
-        (0..LEVELS).any(|level| {
+        let levels = (0..LEVELS).filter_map(|level| {
             let at = |place: &Place| place.get(level).copied().unwrap_or_default();
             let places = own.iter().map(|places| places.iter().map(at).collect());
-            are_in_step(&places.collect::<Vec<_>>())
-        })
+            inflation(&places.collect::<Vec<_>>())
+        });
+        levels.map(|inflation| inflation.ceil() as u64).max()
     }
 }
 
@@ -85,12 +95,12 @@ fn place(sample: &Sample) -> Place {
     [sample.process, hash(sample.ip >> 12), hash(sample.ip >> 6)]
 }
 
-/// Whether the places on each processor are in step.
-fn are_in_step(processors: &[Vec<u32>]) -> bool {
+/// How many times larger the variance is if the places on each processor are in step.
+fn inflation(processors: &[Vec<u32>]) -> Option<f64> {
     let changes: usize = processors.iter().map(|places| changes(places)).sum();
     let samples: usize = processors.iter().map(Vec::len).sum();
     if changes < CHANGES {
-        return false;
+        return None;
     }
     let correlation = correlation(processors, samples);
     let (mut lowest, mut rise, mut sum, mut inflation) = (1.0f64, 0.0f64, 0.0, 1.0f64);
@@ -104,7 +114,7 @@ fn are_in_step(processors: &[Vec<u32>]) -> bool {
     // the lowest of many, and the distance of two.
     let error = 1.0 / float(samples as u128).sqrt();
     let has_line = lowest < -(4.0 * error).max(0.1) || rise > (8.0 * error).max(0.3);
-    has_line && inflation >= INFLATION
+    (has_line && inflation >= INFLATION).then_some(inflation)
 }
 
 fn changes(places: &[u32]) -> usize {

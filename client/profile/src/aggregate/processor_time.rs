@@ -1,5 +1,6 @@
 //! How much processor time the events of the timer are.
 
+use crate::aggregate::totals::Totals;
 use crate::file::{Period, Source};
 use halprof_measure::float::float;
 
@@ -34,6 +35,18 @@ impl ProcessorTime {
         let a_period = u128::from(self.units) * u128::from(UNIT_NS);
         let nanoseconds = u128::from(events).saturating_mul(a_period) / u128::from(self.events);
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+    }
+
+    /// The same samples, with units of 100 ns in place of events.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "squares only serve bounds, and casts saturate"
+    )]
+    pub fn in_units(self, totals: Totals) -> Totals {
+        let factor = float(self.units) / float(self.events);
+        let squares = (float(totals.squares) * factor * factor) as u128;
+        Totals { events: self.nanoseconds(totals.events) / UNIT_NS, squares, ..totals }
     }
 
     /// The time of so many events, in seconds.

@@ -28,9 +28,10 @@ impl Recording {
         // Threads of several machines are not one list.
         totals.counts = None;
         for one in all {
-            let in_step = one.in_step.into_iter();
-            let new: Vec<_> = in_step.filter(|name| !totals.in_step.contains(name)).collect();
-            totals.in_step.extend(new);
+            for (name, worth) in one.in_step {
+                let most = totals.in_step.entry(name).or_default();
+                *most = worth.max(*most);
+            }
             let (own, other) = (&mut totals.metadata, one.metadata);
             own.modelled |= other.modelled;
             own.processors = own.processors.saturating_add(other.processors);

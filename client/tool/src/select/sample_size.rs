@@ -8,6 +8,7 @@ use halprof_profile::aggregate::totals::Totals;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::counts::Changes;
+use std::collections::BTreeMap;
 
 /// Above this many samples a second a processor is disturbed. The value is Linux perf's default
 /// limit.
@@ -27,13 +28,13 @@ impl Advice {
     pub(crate) const IN_STEP: &str = "in-step";
 
     /// The advice on the sources whose samples are in step with what they sampled, if any.
-    pub(crate) fn in_step(sources: &[String]) -> Option<Self> {
+    pub(crate) fn in_step(sources: &BTreeMap<String, u64>) -> Option<Self> {
         (!sources.is_empty()).then(|| Self {
             code: Self::IN_STEP,
             message: format!(
                 "the exact period of {} is in step with what ran, so that shares may be further off than \
                  their bounds; leave out the period, and each is drawn at random",
-                sources.join(", ")
+                sources.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
             ),
         })
     }

@@ -13,7 +13,9 @@ use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
 use cost::{Change, RUNS, Side};
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
+use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::share::Share;
+use halprof_profile::aggregate::source_totals::SourceTotals;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::{Query, Report, SourceSection, Table};
@@ -117,6 +119,8 @@ struct Source {
     sides: [Side; 2],
     /// All its events in each run that pass the filters.
     totals: Vec<Totals>,
+    /// Its events are units of 100 ns.
+    is_time: bool,
 }
 
 pub(super) fn run(
@@ -131,7 +135,8 @@ pub(super) fn run(
         [&options.files, &options.diff].map(|files| Report::read_each(files, &query, path));
     let before = reports.as_ref().map_or(0, Vec::len);
     reports = reports.and_then(|before| Ok(before.into_iter().chain(after?).collect()));
-    let runs = Runs { reports: reports?, before };
+    let mut runs = Runs { reports: reports?, before };
+    runs.reports.iter_mut().for_each(count_time_alike);
     let (mut warnings, mut status) = (Vec::new(), 0);
     for run in &runs.reports {
         let file = run.recording.file.display();
@@ -170,27 +175,45 @@ pub(super) fn run(
     Ok(status)
 }
 
+/// Counts events of the timer in units of 100 ns, whatever sampled it.
+fn count_time_alike(report: &mut Report) {
+    for source in &mut report.sources {
+        let Some(time) = source.time else { continue };
+        source.totals = time.in_units(source.totals);
+        source.unfiltered = time.in_units(source.unfiltered);
+        source.period_events = time.nanoseconds(source.period_events) / UNIT_NS;
+        let sections = report.tables.iter_mut().flat_map(|table| &mut table.sections);
+        for section in
+            sections.filter(|one| one.source.as_ref().is_none_or(|one| *one == source.name))
+        {
+            section.rows.iter_mut().for_each(|row| row.totals = time.in_units(row.totals));
+        }
+    }
+}
+
 /// The sources that can be compared: what all runs have, then what counts the same.
 fn sources(runs: &Runs) -> Result<Vec<Source>> {
     let metrics = Metrics::built_in()?;
-    let names = |run: &Report| -> Vec<Arc<str>> {
-        run.sources.iter().map(|source| Arc::clone(&source.name)).collect()
-    };
-    let all: Vec<Vec<Arc<str>>> = runs.reports.iter().map(names).collect();
-    let first = all.first().map_or(&[][..], Vec::as_slice);
+    let all: Vec<&[SourceTotals]> = runs.reports.iter().map(|run| &*run.sources).collect();
     let mut matched: Vec<Vec<Arc<str>>> = Vec::new();
     for is_same in [|_: &Metrics, one: &str, other: &str| one == other, counts_same] {
-        for name in first {
-            let in_each = all.iter().enumerate().map(|(run, names)| {
-                let is_free =
-                    |name: &Arc<str>| !matched.iter().any(|one| one.get(run) == Some(name));
-                names.iter().find(|other| is_free(other) && is_same(&metrics, name, other)).cloned()
+        for source in all.first().copied().unwrap_or_default() {
+            let in_each = all.iter().enumerate().map(|(run, sources)| {
+                let is_used = |name| matched.iter().any(|names| names.get(run) == Some(name));
+                let mut same = sources.iter().filter(|other| {
+                    // A timer that was sampled by core cycles is no time.
+                    source.time.is_some() == other.time.is_some()
+                        && is_same(&metrics, &source.name, &other.name)
+                });
+                same.find(|other| !is_used(&other.name)).map(|other| Arc::clone(&other.name))
             });
             matched.extend(in_each.collect::<Option<Vec<_>>>());
         }
     }
     if matched.is_empty() {
-        let [before, after] = runs.sides(&all).map(|all| distinct(all.iter().flatten()));
+        let [before, after] = runs
+            .sides(&all)
+            .map(|all| distinct(all.iter().copied().flatten().map(|source| &source.name)));
         return Err(Error::usage(
             format!("the recordings have no source in common: {before} and {after}"),
             "Compare recordings of the same source.",
@@ -234,11 +257,15 @@ impl Source {
             let source = run.sources.iter().find(|source| *source.name == **name);
             source.map(|source| source.totals).unwrap_or_default()
         });
-        Self { totals: totals.collect(), sides: runs.sides(&named).map(Side::new), names }
+        let is_time = named.iter().any(|(run, name)| {
+            run.sources.iter().any(|source| *source.name == **name && source.time.is_some())
+        });
+        Self { totals: totals.collect(), sides: runs.sides(&named).map(Side::new), is_time, names }
     }
 
     fn compare(&self, runs: &Runs, parts: &[Totals], share: f64) -> Change {
-        Change::new(self.sides.each_ref(), runs.sides(parts), share)
+        let change = Change::new(self.sides.each_ref(), runs.sides(parts), share);
+        if self.is_time { change.of_time() } else { change }
     }
 }
 
@@ -369,9 +396,8 @@ fn whole(result: &DiffResult<'_>) -> Section {
         let Whole { source, source_after, samples_before, samples_after, change } = whole;
         let same = source == source_after;
         let name = if same { source.clone() } else { format!("{source}, {source_after}") };
-        let Change { events_before, events_after, verdict, .. } = change;
         let [ratio, bound] = change.ratio_with_bound();
-        let events = [*events_before, *events_after].map(thousands);
+        let (events, verdict) = (change.events(), change.verdict);
         rows.push([vec![name], events.to_vec(), vec![ratio, bound, verdict.to_string()]].concat());
         let samples = [*samples_before, *samples_after].map(thousands);
         rows.push(
@@ -423,18 +449,17 @@ fn section(by: &[Key], part: &Compared<'_>, several: bool, keep: usize) -> Secti
 }
 
 fn cells(row: &DiffRow<'_>) -> Vec<String> {
-    let Change { events_before, events_after, verdict, .. } = row.events;
-    let more = row.events.more();
-    let sign = if more < 0 { '-' } else { '+' };
+    let sign = if row.events.more() < 0 { '-' } else { '+' };
+    let [events_before, events_after] = row.events.events();
     let [ratio, bound] = row.events.ratio_with_bound();
     let mut cells = vec![
-        format!("{sign}{}", thousands(more.unsigned_abs())),
+        format!("{sign}{}", row.events.amount(row.events.more().unsigned_abs())),
         ratio,
         bound,
-        verdict.to_string(),
+        row.events.verdict.to_string(),
         format!("{:+.2}", row.change * 100.0),
-        thousands(events_before),
-        thousands(events_after),
+        events_before,
+        events_after,
     ];
     cells.extend(row.values.iter().map(name_of));
     cells

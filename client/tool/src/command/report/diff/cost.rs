@@ -1,10 +1,12 @@
 //! What a part of the samples stands for in the runs before and after, and how the two compare.
 
+use crate::output::number::{seconds, thousands};
 use halprof_measure::float::float;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, SAME_WITHIN, Verdict};
 use halprof_measure::statistics::proportion::{NORMAL_95, wilson_interval_at};
 use halprof_measure::statistics::{Summary, deviations, rounded_mean};
 use halprof_profile::aggregate::key::Key;
+use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::views::report::Report;
@@ -24,6 +26,11 @@ pub(super) const RUNS: usize = 3;
 pub(super) struct Change {
     pub(super) events_before: u64,
     pub(super) events_after: u64,
+    /// The processor time of the events; absent if the source does not sample time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_before: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_after: Option<f64>,
     /// Those after divided by those before; null if there are none before.
     pub(super) ratio: Option<f64>,
     /// The 95 % bound of the ratio, of this row alone; null if it is not known.
@@ -47,8 +54,9 @@ struct Run {
     /// The 95 % bound, as a part of the events, of being on a counter for part of the time; `None` if
     /// it is not known.
     multiplexing: Option<f64>,
-    /// Its samples are in step with what they sample: they are not independent.
-    in_step: bool,
+    /// How many of its samples are worth one independent one: more than 1 if they are in step with
+    /// what they sample.
+    in_step: u64,
 }
 
 impl Run {
@@ -69,7 +77,7 @@ impl Run {
             all,
             missing: float(period) * float(processors as u64),
             multiplexing: slices.map_or(Some(0.0), |slices| Some(float(slices.error_ppm?) / 1e6)),
-            in_step: report.recording.in_step.iter().any(|source| source == name),
+            in_step: report.recording.in_step.get(name).copied().unwrap_or(1),
         }
     }
 
@@ -80,14 +88,12 @@ impl Run {
     /// Which part has a sample is chance.
     fn bound(&self, part: Totals, deviations: f64) -> Option<f64> {
         let is_whole = part.samples == self.all.samples;
-        if self.in_step && !is_whole {
-            return None;
-        }
         let share = Share::weighted(part, self.all);
         let (value, chance) = if is_whole {
             (1.0, 0.0)
         } else {
-            let (low, high) = wilson_interval_at(deviations, share.value, share.effective);
+            let independent = (share.effective / float(self.in_step)).max(1.0);
+            let (low, high) = wilson_interval_at(deviations, share.value, independent);
             (share.value, (high - share.value).max(share.value - low))
         };
         let multiplexing = self.multiplexing? * float(part.events) * deviations / NORMAL_95;
@@ -114,8 +120,7 @@ impl Side {
 
     /// Exact values, one of each run.
     pub(super) fn exact(values: &[Totals]) -> Self {
-        let run =
-            |&all: &Totals| Run { all, missing: 0.0, multiplexing: Some(0.0), in_step: false };
+        let run = |&all: &Totals| Run { all, missing: 0.0, multiplexing: Some(0.0), in_step: 1 };
         Self { runs: values.iter().map(run).collect(), lost: Some(0.0) }
     }
 
@@ -194,7 +199,32 @@ impl Change {
             _ if is_same => Verdict::Same,
             _ => Verdict::Unclear,
         };
-        Self { events_before, events_after, ratio: plain.ratio, error: plain.error, verdict }
+        let [seconds_before, seconds_after] = [None; 2];
+        let (ratio, error) = (plain.ratio, plain.error);
+        Self { events_before, events_after, seconds_before, seconds_after, ratio, error, verdict }
+    }
+
+    /// The same of events that are units of 100 ns.
+    pub(super) fn of_time(self) -> Self {
+        let seconds = |units: u64| Some(float(units) * float(UNIT_NS) / 1e9);
+        Self {
+            seconds_before: seconds(self.events_before),
+            seconds_after: seconds(self.events_after),
+            ..self
+        }
+    }
+
+    /// So many events, or their time.
+    pub(super) fn amount(&self, events: u128) -> String {
+        match self.seconds_before {
+            Some(_) => seconds(events.saturating_mul(UNIT_NS.into())),
+            None => thousands(events),
+        }
+    }
+
+    /// The events before and after, or their time.
+    pub(super) fn events(&self) -> [String; 2] {
+        [self.events_before, self.events_after].map(|events| self.amount(events.into()))
     }
 
     /// How many events more there are after.
