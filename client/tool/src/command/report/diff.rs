@@ -251,16 +251,21 @@ fn distinct<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> String {
 
 impl Source {
     fn new(names: Vec<Arc<str>>, runs: &Runs) -> Self {
-        let named: Vec<(&Report, &str)> =
+        let each_run: Vec<(&Report, &str)> =
             runs.reports.iter().zip(names.iter().map(AsRef::as_ref)).collect();
-        let totals = named.iter().map(|(run, name)| {
+        let totals = each_run.iter().map(|(run, name)| {
             let source = run.sources.iter().find(|source| *source.name == **name);
             source.map(|source| source.totals).unwrap_or_default()
         });
-        let is_time = named.iter().any(|(run, name)| {
+        let is_time = each_run.iter().any(|(run, name)| {
             run.sources.iter().any(|source| *source.name == **name && source.time.is_some())
         });
-        Self { totals: totals.collect(), sides: runs.sides(&named).map(Side::new), is_time, names }
+        Self {
+            totals: totals.collect(),
+            sides: runs.sides(&each_run).map(Side::new),
+            is_time,
+            names,
+        }
     }
 
     fn compare(&self, runs: &Runs, parts: &[Totals], share: f64) -> Change {

@@ -124,13 +124,6 @@ impl Side {
         Self { runs: values.iter().map(run).collect(), lost: Some(0.0) }
     }
 
-    /// The standard error of the mean over runs, and its degrees of freedom.
-    fn spread(&self, parts: &[Totals]) -> Option<(f64, f64)> {
-        let summary = Summary::from_values(&events(parts), false)?;
-        let n = float(parts.len() as u64);
-        (parts.len() >= RUNS).then(|| (summary.deviation / n.sqrt(), n - 1.0))
-    }
-
     /// The bound that sampling alone gives the mean over runs.
     fn by_samples(&self, parts: &[Totals], deviations: f64) -> Option<f64> {
         let mut bounds =
@@ -144,7 +137,7 @@ impl Side {
     fn mean(&self, parts: &[Totals], probability: f64, t: f64) -> Bounded {
         let value = float(rounded_mean(&events(parts)));
         let by_samples = self.by_samples(parts, deviations(probability, f64::INFINITY));
-        let bound = match self.spread(parts) {
+        let bound = match spread(parts) {
             // Runs that are alike by chance are no more accurate than their samples.
             Some((error, _)) => Some((t * error).max(by_samples.unwrap_or(0.0))),
             None => by_samples,
@@ -153,6 +146,13 @@ impl Side {
         let lost = self.lost.map(|lost| value * lost / (1.0 - lost));
         Bounded { value, bound: bound.zip(lost).map(|(bound, lost)| bound + lost) }
     }
+}
+
+/// The standard error of the mean over runs, and its degrees of freedom.
+fn spread(parts: &[Totals]) -> Option<(f64, f64)> {
+    let summary = Summary::from_values(&events(parts), false)?;
+    let n = float(parts.len() as u64);
+    (parts.len() >= RUNS).then(|| (summary.deviation / n.sqrt(), n - 1.0))
 }
 
 fn events(parts: &[Totals]) -> Vec<u128> {
@@ -164,7 +164,7 @@ fn events(parts: &[Totals]) -> Vec<u128> {
 fn freedom(sides: [&Side; 2], parts: [&[Totals]; 2]) -> f64 {
     let (mut sum, mut weighted) = (0.0, 0.0);
     for (side, parts) in sides.into_iter().zip(parts) {
-        let (error, freedom) = side.spread(parts).unwrap_or_else(|| {
+        let (error, freedom) = spread(parts).unwrap_or_else(|| {
             let by_samples = side.by_samples(parts, NORMAL_95).unwrap_or(0.0);
             (by_samples / NORMAL_95, f64::INFINITY)
         });
