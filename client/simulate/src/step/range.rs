@@ -57,6 +57,7 @@ struct Pending {
 }
 
 /// The result of a run.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
 pub struct Outcome {
     /// How often a thread entered the range at its start.

@@ -41,10 +41,12 @@ const MODEL: &str = "Modelled machines";
 const RARE: &str = "Rarely needed";
 
 /// The options below that heading, in every command that has them.
-const RARELY_NEEDED: [&str; 14] = [
+const RARELY_NEEDED: [&str; 16] = [
     "approximate",
     "dump",
     "event_file",
+    "fail_above",
+    "jsonl",
     "kill_children",
     "metric_file",
     "no_managed",
