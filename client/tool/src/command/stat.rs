@@ -110,8 +110,10 @@ pub(crate) fn run_by(
     if changed.is_empty() {
         later.extend(never_scheduled(&result.rows.counts));
     }
-    if output.is_modelled() {
-        not_in_workload(&result.rows.counts).iter().for_each(|note| output.note(note));
+    if output.is_modelled()
+        && let Some(note) = not_in_workload(&result.rows.counts)
+    {
+        output.note(&note);
     }
     later.extend(changed);
     later.extend(of_periods(options.by, &result.periods));

@@ -51,7 +51,8 @@ struct Count {
 
 #[derive(Deserialize)]
 struct Metric {
-    metric: String,
+    #[serde(rename = "metric")]
+    id: String,
     filter: String,
     unit: String,
     processor: Option<u32>,
@@ -80,8 +81,8 @@ impl Compared for ComparedStat {
         });
         let metrics = self.derived.iter().map(|row| Figure {
             name: match row.filter.as_str() {
-                "" => row.metric.clone(),
-                filter => format!("{}:{filter}", row.metric),
+                "" => row.id.clone(),
+                filter => format!("{}:{filter}", row.id),
             },
             unit: row.unit.clone(),
             processor: row.processor,
