@@ -290,7 +290,7 @@ pub(crate) struct List {
     /// Include sources that cannot be counted here
     #[arg(long)]
     pub(crate) all: bool,
-    /// Treat sources as supported whose event is not what their name says
+    /// Also list as supported what counts something other than its name says
     #[arg(long)]
     pub(crate) approximate: bool,
     /// Add the vendor's events for this machine's processors
@@ -302,8 +302,8 @@ pub(crate) struct List {
     /// Write the vendor's events as a file from which Windows' own tracing learns them
     #[arg(long, value_enum, conflicts_with_all = ["metrics", "metric_file"])]
     pub(crate) event_format: Option<EventFormat>,
-    /// Only sources and events, or metrics, with this text in their names or descriptions; with `*`
-    /// for any text, those whose whole names match
+    /// Only sources and events, or metrics, with this text in their names or descriptions; `*`
+    /// stands for any text, and then the whole name must match
     #[arg(value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
     /// List metrics instead
@@ -335,7 +335,7 @@ pub(crate) struct Selection {
     /// Processors to measure, e.g. `0-3,8` [default: all]
     #[arg(long = "cpu", short = 'C', value_name = "LIST", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) processors: Vec<String>,
-    /// Also accept sources whose event is not what their name says
+    /// Also accept sources that count something other than their name says
     #[arg(long)]
     pub(crate) approximate: bool,
     /// Also accept the events of a list in Intel's perfmon JSON

@@ -73,7 +73,7 @@ Workloads (modelled machines only):
   image=FILE function=NAME       the program, and the function in it, whose code it runs
   seed=N                         vary the rates over time; totals stay exact
   programs=70+30                 percentages of programs that take turns on each processor
-  short=A+L                      short.exe runs from A nanoseconds on, for L of them
+  short=A+L                      short.exe runs for L nanoseconds, from A nanoseconds on
   skid=N                         interrupts come N steps late
   Default: 100 million instructions in 150 million cycles on each processor, 90 % user.
   Events of issue slots have amounts too, where they are counted.";
@@ -99,8 +99,8 @@ pub(crate) const RECORD: &str = "\
 Periods:
   -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
   Modes come before or after it: -e TotalCycles:100000:u
-  Without it each period is drawn from a narrow band around the default or the mean for --rate,
-  so that samples do not fall into step with the program's loops.
+  Without it, each period is drawn from a narrow band around the default, or around the mean that
+  --rate needs, so that samples do not fall into step with the program's loops.
 
 Examples:
   halprof record -- app.exe
