@@ -47,7 +47,7 @@ impl<K: Eq + Hash> Timed<K> {
         // bit in which their bins differ is gone.
         let mut saved = [0; u64::BITS as usize + 1];
         for sums in self.sums.values_mut() {
-            sums.sort_by_key(|&(bin, _)| bin);
+            sums.sort_unstable_by_key(|&(bin, _)| bin);
             for pair in sums.windows(2) {
                 if let [(a, _), (b, _)] = pair {
                     saved[(u64::BITS - (a ^ b).leading_zeros()) as usize] += 1;
@@ -62,7 +62,9 @@ impl<K: Eq + Hash> Timed<K> {
         }
         self.shift += by;
         for sums in self.sums.values_mut() {
-            sums.iter_mut().for_each(|(bin, _)| *bin >>= by);
+            for (bin, _) in sums.iter_mut() {
+                *bin >>= by;
+            }
             sums.dedup_by(|(bin, more), (previous, sum)| {
                 let is_same = bin == previous;
                 if is_same {
@@ -79,7 +81,9 @@ impl<K: Eq + Hash> Timed<K> {
         self.merge();
         let Self { shift, first, sums, .. } = self;
         let sums = sums.into_iter().map(move |(key, mut sums)| {
-            sums.iter_mut().for_each(|(bin, _)| *bin = (*bin << shift).max(first));
+            for (bin, _) in &mut sums {
+                *bin = (*bin << shift).max(first);
+            }
             (key, sums)
         });
         (1 << shift, sums)
