@@ -236,7 +236,7 @@ fn cells(line: &ScriptLine<'_>) -> [String; COLUMNS.len()] {
         sample.thread.to_string(),
         line.source.to_string(),
         format!("{:#x}", sample.ip),
-        location(&line.frame),
+        location(line.frame),
     ]
 }
 

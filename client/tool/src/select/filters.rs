@@ -75,25 +75,25 @@ pub(crate) fn none_passes(
     ];
     let tables = named.iter().filter(|(_, texts)| !texts.is_empty());
     let tables: Vec<Vec<Key>> = tables.map(|&(key, _)| vec![key]).collect();
-    let mut told = vec!["no samples pass the filters".to_owned()];
+    let mut warnings = vec!["no samples pass the filters".to_owned()];
     if tables.is_empty() {
-        return told;
+        return warnings;
     }
     let Ok(report) = Report::read_all(files, &Query { tables, ..Query::default() }, path) else {
-        return told;
+        return warnings;
     };
     for (key, texts) in named {
-        let names = names_of(&report, key);
+        let known = names_of(&report, key);
         for text in texts {
-            let pattern = Pattern::new(text);
-            if !names.iter().any(|name| pattern.matches_symbol(name)) {
-                let meant = did_you_mean(text, &names);
+            let wanted = Pattern::new(text);
+            if !known.iter().any(|name| wanted.matches_symbol(name)) {
+                let meant = did_you_mean(text, &known);
                 let meant = meant.map_or_else(String::new, |meant| format!(". {meant}"));
-                told.push(format!("no sample has the {} `{text}`{meant}", key.name()));
+                warnings.push(format!("no sample has the {} `{text}`{meant}", key.name()));
             }
         }
     }
-    told
+    warnings
 }
 
 /// What samples are called by a key, a process also by its number.

@@ -299,7 +299,9 @@ impl Time {
 
 fn sum(all: &[Totals]) -> Totals {
     let mut sum = Totals::default();
-    all.iter().for_each(|&one| sum.add(one));
+    for &one in all {
+        sum.add(one);
+    }
     sum
 }
 
