@@ -85,6 +85,9 @@ impl Arguments {
     }
 }
 
+/// The tool's status of a bug in halprof.
+const BUG: u8 = 101;
+
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let guest = arguments.guest();
@@ -107,7 +110,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ended);
     };
     eprintln!("nt-model: seed {}: {violation}", arguments.seed);
-    Ok(ExitCode::FAILURE)
+    Ok(ExitCode::from(BUG))
 }
 
 /// The machine that `--machine` names; there is no installed driver.
