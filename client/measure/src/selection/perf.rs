@@ -15,7 +15,7 @@ const OTHERS: [(&str, &str); 6] = [
     ("uncore", "events outside the cores are not counted"),
     ("amd_", "events outside the cores are not counted"),
     ("msr", "time stamps and SMIs are no events of a counter"),
-    ("intel_pt", "instructions are not traced; `record --branches` records branches"),
+    ("intel_pt", "instructions are not traced; the branches before a sample are recorded"),
     ("ibs_", "IBS is not programmed"),
 ];
 
