@@ -9,7 +9,6 @@ pub(crate) mod formula;
 use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};
 use crate::output::error as tool;
-use crate::results::diff::Worse;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::events::Microarchitecture;
 use halprof_measure::float::float;
@@ -42,6 +41,14 @@ pub(crate) struct Metrics {
     default: Vec<String>,
     /// Whether threads share cores on the machine: the value of `smt_on`.
     smt: bool,
+}
+
+/// The direction in which a figure gets worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Worse {
+    More,
+    Fewer,
 }
 
 /// A figure computed from counts.

@@ -6,7 +6,6 @@ use crate::output::download;
 use crate::output::error::Error;
 use crate::output::number::thousands;
 use crate::output::table::Width;
-use crate::results::diff::{Compared, Earlier};
 use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -537,16 +536,6 @@ pub(crate) struct Against {
     /// End with status 1 if anything got worse by more than PERCENT, beyond its bound
     #[arg(long, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
     pub(crate) fail_above: Option<f64>,
-}
-
-impl Against {
-    /// The earlier result; `modelled`: whether that of this run is of a modelled machine.
-    pub(crate) fn against<T: Compared>(
-        &self,
-        modelled: bool,
-    ) -> crate::output::error::Result<Option<Earlier<T>>> {
-        self.diff.as_deref().map(|file| Earlier::read(file, modelled)).transpose()
-    }
 }
 
 impl Stat {

@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 /// `machine`: the processor whose caches are modelled instead of this one's.
 pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Output) -> Result<u32> {
-    let earlier: Option<Earlier<ComparedRun>> = options.diff.against(false)?;
+    let earlier = Earlier::<ComparedRun>::named(&options.diff, false)?;
     let (processor, caches) = caches(machine)?;
     let request = Request {
         command: command(options, output)?,

@@ -1,6 +1,8 @@
 //! A result beside an earlier one of the same command, figure by figure. Both are read from their JSON,
 //! by the same road.
 
+use crate::cli::args::Against;
+use crate::metrics::Worse;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, rounded, thousands};
@@ -19,14 +21,6 @@ use std::path::Path;
 const BYTES_MAX: u64 = 1 << 28;
 /// The version of the schemas, which `halprof/stat/2` ends with.
 const VERSION: u32 = 2;
-
-/// The direction in which a figure gets worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Worse {
-    More,
-    Fewer,
-}
 
 /// A figure beside the earlier one.
 #[derive(Clone, JsonSchema, Serialize)]
@@ -131,8 +125,12 @@ pub(crate) struct Diff {
 }
 
 impl<T: Compared> Earlier<T> {
-    /// Reads a result; `modelled`: whether that which it is compared with is of a modelled machine.
-    pub(crate) fn read(path: &Path, modelled: bool) -> Result<Self> {
+    /// The result that options name; `modelled`: whether that of this run is of a modelled machine.
+    pub(crate) fn named(options: &Against, modelled: bool) -> Result<Option<Self>> {
+        options.diff.as_deref().map(|file| Self::read(file, modelled)).transpose()
+    }
+
+    fn read(path: &Path, modelled: bool) -> Result<Self> {
         let text = read(path).map_err(|error| Cause::reading(path, error))?;
         let bad = |why: String| {
             let hint = format!("Write it by `halprof {} --json -o FILE`.", T::COMMAND);

@@ -1,6 +1,7 @@
 //! `stat --diff`: what is compared of two results.
 
-use crate::results::diff::{Compared, Figure, SECONDS, Worse};
+use crate::metrics::Worse;
+use crate::results::diff::{Compared, Figure, SECONDS};
 use halprof_measure::selection::format_processors;
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -40,7 +40,7 @@ impl<'a> IntervalWriter<'a> {
         interval_ns: Option<u64>,
     ) -> Result<Self> {
         let jitter = interval_ns.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() });
-        let earlier = options.diff.against(output.is_modelled())?;
+        let earlier = Earlier::named(&options.diff, output.is_modelled())?;
         Ok(Self { options, output, jitter, kept: Vec::new(), begun: false, closed: false, earlier })
     }
 
