@@ -1,5 +1,5 @@
 //! Statistics: of repeated measurements the mean, spread, confidence interval and outliers; of
-//! samples the accuracy of [proportions](proportion); of both the [comparison](comparison) with
+//! samples the accuracy of [proportions](proportion); of both the [`comparison`] with
 //! earlier ones. What was multiplexed is estimated in
 //! [`estimate`](crate::estimate).
 

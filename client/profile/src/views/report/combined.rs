@@ -34,7 +34,7 @@ impl Report {
     }
 
     /// Reads and sums up several recordings, each by itself: one report for each of their
-    /// [`sessions`](crate::file::sessions).
+    /// [`sessions`].
     pub fn read_each<P: AsRef<Path>>(
         paths: &[P],
         query: &Query,
