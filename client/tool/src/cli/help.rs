@@ -214,6 +214,8 @@ Examples:
 mod tests {
     use super::*;
     use crate::cli::args::Arguments;
+    use clap::Arg;
+    use std::collections::BTreeSet;
 
     #[test]
     fn each_command_is_in_one_group() {
@@ -223,6 +225,38 @@ mod tests {
         commands.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, commands);
+    }
+
+    #[test]
+    fn options_are_few_and_differ_by_more_than_an_s() {
+        let mut tool = Arguments::definition();
+        tool.build();
+        let options = |command: &Command| -> Vec<(String, bool)> {
+            let own = command.get_arguments().filter(|one| !one.is_positional());
+            let own = own.filter(|one| !one.is_hide_set());
+            let named = |one: &Arg| Some((one.get_long()?.to_owned(), is_rare(one)));
+            own.filter_map(named).collect()
+        };
+        let mut all: BTreeSet<String> = options(&tool).into_iter().map(|(name, _)| name).collect();
+        for command in tool.get_subcommands() {
+            let own = options(command);
+            let often = own.iter().filter(|(_, is_rare)| !is_rare).count();
+            assert!(
+                often <= 20,
+                "{}: {often} options before \"Rarely needed\"",
+                command.get_name()
+            );
+            for (name, _) in &own {
+                let plural = format!("{name}s");
+                assert!(!own.iter().any(|(other, _)| *other == plural), "--{name} and --{plural}");
+            }
+            all.extend(own.into_iter().map(|(name, _)| name));
+        }
+        assert!(all.len() <= 66, "{} options: {all:?}", all.len());
+    }
+
+    fn is_rare(option: &Arg) -> bool {
+        option.get_help_heading() == Some("Rarely needed")
     }
 
     /// The shortest period of a source that counts events.
