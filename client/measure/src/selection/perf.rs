@@ -56,9 +56,8 @@ pub(super) fn parse(text: &str) -> Option<Result<(PerfEvent, &str)>> {
     let own = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let Some((_, core)) = own else {
         let other = OTHERS.iter().find(|(name, _)| unit.to_ascii_lowercase().starts_with(name));
-        let why = other.map_or_else(String::new, |(_, what)| format!("{what}: "));
         let known = "only `cpu/…/`, `cpu_core/…/` and `cpu_atom/…/` are known";
-        return Some(Err(bad_list(text, &(why + known))));
+        return Some(Err(bad_list(text, other.map_or(known, |(_, what)| what))));
     };
     let Some((terms, rest)) = rest.split_once('/') else {
         return Some(Err(bad_list(text, "a `/` without the second one")));
