@@ -23,15 +23,18 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
     if let Some(scope) = scope(result) {
         text += &width.fitted(&format!("{scope}\n\n"));
     }
-    text += &records(width, &result.rows.counts);
+    if !result.rows.counts.is_empty() {
+        text += &records(width, &result.rows.counts);
+    }
     if !result.rows.derived.is_empty() {
         text += "\n";
         text += &records(width, &result.rows.derived);
     }
-    text += &match result.trace {
+    let parts = match result.trace {
         Some(_) => by_switches::text(&result.rows, width),
         None => by_process::text(&result.rows.by_process, width),
     };
+    text += if text.is_empty() { parts.trim_start() } else { &parts };
     text += &topdown::text(&result.rows.topdown, &result.next, width);
     text += &diff::text(&result.earlier, &result.diff, width);
     text += &width.fitted(&remarks(result));
