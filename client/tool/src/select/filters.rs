@@ -265,8 +265,9 @@ pub(crate) fn warnings(report: &Report) -> Vec<String> {
 /// The sources with too few samples.
 fn too_few(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
-    if report.recording.samples == 0 && report.recording.is_of_trace() {
-        // No source of a session has any; there is one sentence for that.
+    let none_passes = report.total.samples == 0 && report.recording.samples != 0;
+    if none_passes || report.recording.samples == 0 && report.recording.is_of_trace() {
+        // There is one sentence for that, of all sources.
         return warnings;
     }
     let silent = report.sources.iter().filter(|one| one.totals.samples == 0);
