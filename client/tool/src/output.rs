@@ -22,7 +22,7 @@ use halprof_profile::file::{Metadata, write_whole};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -59,6 +59,8 @@ pub(crate) struct Output {
     modelled: Cell<Option<bool>>,
     /// What measures; `None` before it is known, and where nothing is measured.
     backend: Cell<Option<BackendKind>>,
+    /// The modelled machine that was named last.
+    model: RefCell<String>,
 }
 
 /// What every result says of its machine.
@@ -127,7 +129,7 @@ pub(crate) struct ErrorResult {
 impl Output {
     pub(crate) const fn new(form: Form, quiet: bool, width: Width) -> Self {
         let (modelled, backend) = (Cell::new(None), Cell::new(None));
-        Self { form, quiet, width, modelled, backend }
+        Self { form, quiet, width, modelled, backend, model: RefCell::new(String::new()) }
     }
 
     /// Text output, for errors before the arguments are parsed.
@@ -313,11 +315,12 @@ impl Output {
         Err(Error::usage(why, "Name a file with `-o`, or send it on: `-o - > FILE`."))
     }
 
-    /// Says on standard error that the machine is modelled; no option silences this.
+    /// Says on standard error that the machine is modelled, once of several recordings of it; no option
+    /// silences this.
     pub(crate) fn note_model(&self, info: &MachineInfo) {
         self.set_modelled(info.modelled);
         self.backend.set(info.backend);
-        if info.modelled {
+        if info.modelled && self.model.replace(info.description.clone()) != info.description {
             let model = styled(WARNING, "modelled machine, not silicon:");
             self.say(&format!("{model} {}", Escaped(&info.description)));
         }
