@@ -253,10 +253,13 @@ mod tests {
     use super::*;
     use crate::file::stacks::tests::{SAMPLES, recorded};
 
-    fn exported(paths: &[&Path], format: Format) -> String {
+    fn read_all(paths: &[&Path], format: Format) -> Samples {
         let (tracks, filter) = (TrackBy::default(), Filter::default());
-        let symbol_path = SymbolPath::default();
-        let samples = read(paths, format, tracks, &filter, &symbol_path).expect("read");
+        read(paths, format, tracks, &filter, &SymbolPath::default()).expect("read")
+    }
+
+    fn exported(paths: &[&Path], format: Format) -> String {
+        let samples = read_all(paths, format);
         let mut out = Vec::new();
         write(&Export::new(&samples, "a", format), format, &mut out).expect("written");
         String::from_utf8(out).expect("text")
@@ -285,5 +288,15 @@ mod tests {
         let twice = in_lines(&[&path, &path]);
         let twice: Vec<&str> = twice.lines().collect();
         assert_eq!(twice, lines.map(|line| format!("a;{}", line.replace(" 10", " 20"))));
+    }
+
+    /// Lines and frames of pictures are made for each stack of names, not for each location.
+    #[test]
+    fn locations_with_the_same_levels_are_added_up() {
+        let (_folder, path) = recorded(&SAMPLES);
+        let samples = read_all(&[&path, &path], Format::Folded);
+        let source = samples.sources.first().expect("a source");
+        assert_eq!(samples.location_totals_of(source).count(), 2 * SAMPLES.len());
+        assert_eq!(samples.level_totals_of(source).count(), SAMPLES.len());
     }
 }

@@ -8,6 +8,7 @@ use crate::symbols::{Frame, Symbols};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 use shared_types::Mode;
+use std::sync::Arc;
 
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
@@ -21,7 +22,7 @@ pub(crate) struct Resolved {
 }
 
 /// The code at a location, and the index of its module in the recording.
-pub(crate) type Code = (Frame, Option<usize>);
+pub(crate) type Code = (Arc<Frame>, Option<usize>);
 
 impl Resolved {
     /// The number of a key's value.
@@ -74,7 +75,7 @@ impl ResolvedLocations {
     /// Keeps the code at each location, which `name` finds.
     pub(crate) fn with_code(
         locations: &[CodeLocation],
-        mut name: impl FnMut(u32, u64, Mode) -> Code,
+        mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
     ) -> Self {
         let resolved = locations.iter().zip(0..).map(|(&location, code)| {
             (location, Resolved { passes: true, code, ..Resolved::default() })
@@ -84,7 +85,10 @@ impl ResolvedLocations {
             values: IndexSet::default(),
             code: locations
                 .iter()
-                .map(|location| name(location.process, location.ip, location.mode()))
+                .map(|location| {
+                    let (frame, module) = name(location.process, location.ip, location.mode());
+                    (Arc::new(frame), module)
+                })
                 .collect(),
         }
     }

@@ -15,7 +15,8 @@ use crate::file::{Metadata, Module, Recording, Slices, StackId, UNKNOWN_PROCESS,
 use crate::number::nanoseconds;
 use crate::symbols::{Frame, qualified};
 use binned::Binned;
-use rustc_hash::FxHashMap;
+use indexmap::{IndexMap, IndexSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use shared_types::{Mode, Sample};
 use spans::{Span, Spans};
 use std::collections::{BTreeMap, HashMap};
@@ -68,7 +69,7 @@ pub struct ThreadLocation {
     /// Address of the interrupted instruction; 0 if `mode` is [`Mode::Unknown`].
     pub address: u64,
     /// The code at that address.
-    pub frame: Frame,
+    pub frame: Arc<Frame>,
     /// Index of the module in the recording, if there is one.
     pub module: Option<usize>,
     /// Where it was called: an index in [`Samples::callers`]; `None` if that is not known.
@@ -232,16 +233,18 @@ impl SamplesBuilder {
         let groups = self.aggregator.finish();
         let code = ResolvedLocations::with_code(&groups.locations(&recording.stacks), name);
         let mut locations = ThreadLocations::new(&recording, &code);
+        let mut by_group = FxHashMap::default();
         let mut location_totals: Vec<LocationTotals> = Vec::new();
         groups.each(GROUP_BY, None, |group, sum| {
-            location_totals.push(LocationTotals {
-                source: group.source,
-                location: locations.index(group),
-                totals: scaled(group.source, sum),
-            });
+            let location = locations.index(group);
+            if self.timed_samples.is_some() {
+                by_group.insert(group, location);
+            }
+            let (source, totals) = (group.source, scaled(group.source, sum));
+            location_totals.push(LocationTotals { source, location, totals });
         });
         location_totals.sort_unstable_by_key(|own| (own.source, own.location));
-        let ThreadLocations { locations, by_group, callers, .. } = locations;
+        let ThreadLocations { locations, callers, .. } = locations;
         let timed_samples = self.timed_samples.map(|timed| in_order(timed, &by_group, scaled));
         let (timed_sample_ticks, timed_samples) = timed_samples.unwrap_or((1, Vec::new()));
         let process_ids = &recording.process_ids;
@@ -270,8 +273,8 @@ impl SamplesBuilder {
 struct ThreadLocations<'a> {
     recording: &'a Recording,
     code: &'a ResolvedLocations,
+    process_names: FxHashMap<u32, Arc<str>>,
     locations: Vec<ThreadLocation>,
-    by_group: FxHashMap<GroupKey, usize>,
     /// The process, thread, code and stack of the last location.
     last: Option<(u32, u32, CodeLocation, StackId)>,
     /// The frames of all stacks, once for each process.
@@ -284,8 +287,8 @@ impl<'a> ThreadLocations<'a> {
         Self {
             recording,
             code,
+            process_names: FxHashMap::default(),
             locations: Vec::new(),
-            by_group: FxHashMap::default(),
             last: None,
             callers: Vec::new(),
             by_stack: FxHashMap::default(),
@@ -302,9 +305,7 @@ impl<'a> ThreadLocations<'a> {
             self.locations.push(location);
             self.last = Some(at);
         }
-        let index = self.locations.len() - 1;
-        self.by_group.insert(group, index);
-        index
+        self.locations.len() - 1
     }
 
     /// The index of a stack's innermost frame, which is after its callers.
@@ -324,16 +325,18 @@ impl<'a> ThreadLocations<'a> {
     }
 
     fn at(
-        &self,
+        &mut self,
         code: CodeLocation,
         (process, thread): (u32, u32),
         caller: Option<usize>,
     ) -> ThreadLocation {
         let (frame, module) = self.code.code(code).cloned().unwrap_or_default();
-        let process = self.recording.process_ids.process(process);
+        let recording = self.recording;
+        let process = recording.process_ids.process(process);
+        let name = || process_name(recording, process).into();
         ThreadLocation {
             machine: None,
-            process_name: process_name(self.recording, process).into(),
+            process_name: Arc::clone(self.process_names.entry(process).or_insert_with(name)),
             process,
             thread,
             mode: code.mode(),
@@ -501,6 +504,36 @@ impl Samples {
         names.extend(location.frame.symbol.as_deref().map(str::to_owned));
         names.extend(location.file_and_line());
         names.into_iter().map(|name| (name, location)).collect()
+    }
+
+    /// The totals of one source, added up where all levels have the same names, each with the first
+    /// location that has them.
+    pub fn level_totals_of<'a>(
+        &'a self,
+        source: &SourceTotals,
+    ) -> impl Iterator<Item = (&'a ThreadLocation, Totals)> {
+        let has_stacks = self.has_stacks();
+        let mut code: IndexSet<_, FxBuildHasher> = IndexSet::default();
+        let mut stacks: IndexSet<_, FxBuildHasher> = IndexSet::default();
+        let mut stack = |location: &'a ThreadLocation, callers: &[usize]| {
+            let Frame { module, symbol, file, line, .. } = &*location.frame;
+            let line = if has_stacks { None } else { Some((file, line)) };
+            let code = code.insert_full((module, symbol, line)).0;
+            let caller = location.caller.and_then(|caller| callers.get(caller).copied());
+            stacks.insert_full((caller, code)).0
+        };
+        // Equal numbers are stacks of the same names.
+        let mut callers = Vec::with_capacity(self.callers.len());
+        for caller in &self.callers {
+            callers.push(stack(caller, &callers));
+        }
+        let mut sums: IndexMap<_, (&ThreadLocation, Totals), FxBuildHasher> = IndexMap::default();
+        for (location, totals) in self.location_totals_of(source) {
+            let ThreadLocation { machine, process_name, thread, .. } = location;
+            let levels = (machine, process_name, thread, stack(location, &callers));
+            sums.entry(levels).or_insert((location, Totals::default())).1.add(totals);
+        }
+        sums.into_values()
     }
 
     /// A time in nanoseconds since the first sample or mark.

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> {
     let samples = export.samples;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for (location, totals) in samples.location_totals_of(&export.source()) {
+    for (location, totals) in samples.level_totals_of(&export.source()) {
         let levels: Vec<String> =
             samples.levels(location).iter().map(|(name, _)| plain(name)).collect();
         let events = lines.entry(levels.join(";")).or_default();

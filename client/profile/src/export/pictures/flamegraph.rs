@@ -83,7 +83,7 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> (Drawing, f
 fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
     let samples = export.samples;
     let mut root = Node::default();
-    for (location, totals) in samples.location_totals_of(source) {
+    for (location, totals) in samples.level_totals_of(source) {
         root.totals.add(totals);
         let mut node = &mut root;
         for (level, (name, named)) in samples.levels(location).into_iter().enumerate() {

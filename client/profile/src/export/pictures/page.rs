@@ -3,15 +3,18 @@
 
 use super::units::{amount, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
+use crate::aggregate::samples::ThreadLocation;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 use crate::export::selection::{Export, stacks};
 use crate::number::{duration, seconds, thousands};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 const LOOKS: &str = include_str!("page.css");
 const TABLE: &str = include_str!("page.js");
@@ -217,7 +220,12 @@ fn rows(export: &Export<'_>) -> Vec<(RowKey, Totals)> {
     let samples = export.samples;
     let mut rows: BTreeMap<RowKey, Totals> = BTreeMap::new();
     for &source in &export.sources {
+        let mut code: FxHashMap<_, (&ThreadLocation, Totals)> = FxHashMap::default();
         for (location, totals) in samples.location_totals_of(source) {
+            let place = (location.process, Arc::as_ptr(&location.frame));
+            code.entry(place).or_insert((location, Totals::default())).1.add(totals);
+        }
+        for (location, totals) in code.into_values() {
             let row = RowKey {
                 source: source.index,
                 process: location.process,
