@@ -1,7 +1,6 @@
 //! Statistics: of repeated measurements the mean, spread, confidence interval and outliers; of
-//! samples the accuracy of [proportions](proportion); of both the [`comparison`] with
-//! earlier ones. What was multiplexed is estimated in
-//! [`estimate`](crate::estimate).
+//! samples the accuracy of [proportions](proportion); of both the [`comparison`] with earlier ones.
+//! What was multiplexed is estimated in [`estimate`](crate::estimate).
 
 pub mod comparison;
 pub mod proportion;
@@ -79,9 +78,9 @@ pub fn student_t(probability: f64, freedom: f64) -> f64 {
     }
 }
 
-/// So many standard deviations does a value lie from its mean, or farther, with this probability:
-/// by Student's t, and by the normal distribution, which is the same to three digits, for a freedom of
-/// a thousand and more.
+/// The number of standard deviations that a value exceeds, in either direction, with this probability:
+/// by Student's t; from a thousand degrees of freedom on by the normal distribution, which is the same
+/// to three digits.
 pub fn deviations(probability: f64, freedom: f64) -> f64 {
     if freedom < 1_000.0 {
         student_t(1.0 - probability / 2.0, freedom)

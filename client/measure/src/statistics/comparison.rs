@@ -29,7 +29,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What is the same at most differs by this part.
+/// Values that differ by no more than this fraction are the same.
 pub const SAME_WITHIN: f64 = 0.05;
 
 /// A value with half of its 95 % interval.

@@ -9,7 +9,7 @@ pub fn wilson_interval(proportion: f64, n: f64) -> (f64, f64) {
     wilson_interval_at(NORMAL_95, proportion, n)
 }
 
-/// The same of so many standard deviations.
+/// Wilson's interval at this number of standard deviations.
 pub fn wilson_interval_at(deviations: f64, proportion: f64, n: f64) -> (f64, f64) {
     let square = deviations * deviations;
     let middle = (proportion + square / (2.0 * n)) / (1.0 + square / n);

@@ -13,9 +13,9 @@ use halprof_profile::views::report::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// In this part of all comparisons of equal runs, at most, a table calls any row more or fewer. Each
-/// row has as much of it as it has of the events, so that a table of many rows is wrong no more often
-/// than one of few, and its largest rows are the first to be clear.
+/// The probability that a table of equal runs has any row that is called more or fewer. It is divided
+/// among the rows by their share of the events, so that a table of many rows is wrong no more often than
+/// one of few, and large rows need the least change.
 const WRONG: f64 = 0.03;
 
 /// From so many runs on, their own spread is the bound.
@@ -199,12 +199,18 @@ impl Change {
             _ if is_same => Verdict::Same,
             _ => Verdict::Unclear,
         };
-        let [seconds_before, seconds_after] = [None; 2];
-        let (ratio, error) = (plain.ratio, plain.error);
-        Self { events_before, events_after, seconds_before, seconds_after, ratio, error, verdict }
+        Self {
+            events_before,
+            events_after,
+            seconds_before: None,
+            seconds_after: None,
+            ratio: plain.ratio,
+            error: plain.error,
+            verdict,
+        }
     }
 
-    /// The same of events that are units of 100 ns.
+    /// With the seconds of events that are units of 100 ns.
     pub(super) fn of_time(self) -> Self {
         let seconds = |units: u64| Some(float(units) * float(UNIT_NS) / 1e9);
         Self {
