@@ -423,7 +423,7 @@ fn command(arguments: &[&str]) -> Output {
 /// What the documentation says about each program, checked with the tool's own commands.
 #[test]
 fn the_tool_counts_what_the_documentation_says() {
-    let document = include_str!("../../../docs/cli.md");
+    let document = include_str!("../../../docs/models.md");
     for program in PROGRAMS {
         let row = format!("| `{}`: {} |", program.name, program.what);
         let row = document.lines().find(|line| line.starts_with(&row));
