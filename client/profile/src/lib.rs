@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod budget;
 #[expect(clippy::cast_precision_loss, reason = "rates, and places in a picture, are never exact")]
 pub mod export;
 pub mod file;
