@@ -316,12 +316,24 @@ fn end_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: &C
 #[inline]
 fn load(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
     let config = &counter.config;
-    // What it carried is in the total: only the low 48 bits of a value are used.
     if config.pair {
+        // First: a write of the even counter takes its 48 bits alone (PPR for AMD Family 17h, "Large
+        // Increment per Cycle Events").
+        let (next, upper) =
+            (config.write_msr + capabilities.layout.stride, upper_half(counter.preset));
         // mistake: carry-kept
-        machine.write_msr(config.write_msr + capabilities.layout.stride, 0);
+        machine.write_msr(next, upper);
     }
     machine.write_msr(config.write_msr, counter.preset);
+}
+
+/// What the second counter of a pair holds above the preset of the first.
+pub(crate) fn upper_half(preset: u64) -> u64 {
+    // A pair is one counter of 64 bits, which interrupts on the carry out of all of them: above a
+    // preset stands the extension of its sign (Linux 26e52558ead4). A count from 0 needs no interrupt,
+    // and of what it carries only the low 48 bits are read.
+    // mistake: pair-from-zero
+    if preset == 0 { 0 } else { amd::UPPER_HALF }
 }
 
 /// Starts every counter that is set up, or that [`disable_monitoring`] has stopped.

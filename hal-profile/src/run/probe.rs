@@ -114,7 +114,7 @@ fn each_of_counter<E>(
     if config.pair {
         // mistake: probe-without-merge
         visit(FirstTouch::select(config.select_msr + stride, amd::MERGE_SELECT, off))?;
-        visit(FirstTouch::own(config.write_msr + stride, 0, 0))?;
+        visit(FirstTouch::own(config.write_msr + stride, pmu::upper_half(preset), 0))?;
     }
     if config.read_msr != 0 {
         visit(FirstTouch::read(config.read_msr))?;
@@ -165,7 +165,7 @@ impl<M: Machine> Local<'_, M> {
     /// Reads each register of the program; nothing is written.
     pub(crate) fn read_each(&mut self) -> Result<(), ErrorCode> {
         let capabilities = &self.state.capabilities;
-        let resets = self.program.settings.samples && capabilities.errata.reset_at_start;
+        let resets = capabilities.errata.reset_at_start;
         let machine = &mut *self.machine;
         let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
             return Ok(());

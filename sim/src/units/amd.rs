@@ -1,10 +1,11 @@
 //! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4, and the
 //! event that takes two counters from family 17h on.
 //!
-//! Of such a pair the documents say how it is set up (PPR for AMD Family 17h, "Large Increment per
-//! Cycle Events"; Linux 5738891229a2), not what else happens. The model takes what shows a mistake
-//! best: Merge that is enabled after the select of the counter before it has no effect, and an
-//! overflow is a carry into an upper half that is even.
+//! Such a pair is one counter of 64 bits, of which the second counter holds the upper 16. It overflows,
+//! and interrupts, on the carry out of all 64 (PPR for AMD Family 17h, "Large Increment per Cycle
+//! Events"; Linux 26e52558ead4, which corrects 5738891229a2: with 0 above its preset, the pair would
+//! overflow after 2^64 events). The documents do not say what Merge does that is enabled after the
+//! select of the counter before it; the model takes what shows the mistake best: nothing.
 //!
 //! Not modelled: northbridge, L2 and L3 counters.
 
@@ -43,7 +44,7 @@ const LARGE_INCREMENT: u16 = 0x003;
 const MOST_IN_A_CYCLE: u64 = 15;
 /// The event that makes a counter the upper half of the one before it.
 const MERGE: u16 = 0xFFF;
-/// The width of that upper half.
+/// All ones in that upper half, which has 16 bits.
 const UPPER: u64 = 0xFFFF;
 /// Events of retirement that [`Quirk::Zen3Overcount`] concerns (erratum 1292).
 const RETIREMENT: [u16; 13] =
@@ -232,9 +233,21 @@ impl Amd {
             return carried > 0;
         }
         let upper = &mut self.counters[i + 1];
-        let before = upper.value() & UPPER;
-        upper.set(before.wrapping_add(carried) & UPPER);
-        carried > 1 || carried == 1 && before.is_multiple_of(2)
+        let sum = (upper.value() & UPPER) + carried;
+        upper.set(sum & UPPER);
+        sum > UPPER
+    }
+
+    /// The overflow that a counter is counting towards; of a pair the carry out of both halves.
+    fn watch(&self, i: usize) -> Option<Watch> {
+        let watch = Watch::of(&self.counters[i])?;
+        let above = if self.merged[i] { UPPER - (self.counters[i + 1].value() & UPPER) } else { 0 };
+        let rounds = above.saturating_mul(1 << WIDTH);
+        Some(Watch {
+            at: watch.at.saturating_add(rounds),
+            span: watch.span.saturating_add(rounds),
+            ..watch
+        })
     }
 
     fn accepts(&self, register: Register, value: u64) -> bool {
@@ -341,12 +354,8 @@ impl Unit for Amd {
     }
 
     fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {
-        self.counters
-            .iter()
-            .zip(&self.selects)
-            .filter(|(_, select)| select.int())
-            .filter_map(|(counter, _)| Watch::of(counter))
-            .for_each(visit);
+        let interrupting = (0..self.counters.len()).filter(|&i| self.selects[i].int());
+        interrupting.filter_map(|i| self.watch(i)).for_each(visit);
     }
 
     fn counter_width(&self) -> u32 {
