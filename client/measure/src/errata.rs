@@ -81,7 +81,7 @@ pub fn of(cpu_type: &CpuType, counted: &Counted) -> Vec<Erratum> {
     let mut errata = Vec::new();
     let processor = &cpu_type.processor;
     for row in ROWS.iter().filter(|row| row.concerns(processor, counted)) {
-        errata.push(row.erratum(counted));
+        errata.push(row.erratum());
     }
     for id in of_event(cpu_type, counted) {
         if !errata.iter().any(|one| one.id == id)
@@ -158,11 +158,8 @@ impl Row {
         general < 64 && counters >> general & 1 == 1
     }
 
-    fn erratum(&self, counted: &Counted) -> Erratum {
-        // The reset needs the whole unit, which is reserved only where it samples.
-        let is_undone = self.effect == "reset-at-start" && !counted.sampled;
-        let effect = if is_undone { NOTE } else { &self.effect };
-        Erratum { id: self.id.clone(), effect: effect.to_owned(), note: self.note.clone() }
+    fn erratum(&self) -> Erratum {
+        Erratum { id: self.id.clone(), effect: self.effect.clone(), note: self.note.clone() }
     }
 }
 

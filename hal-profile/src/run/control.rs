@@ -318,10 +318,8 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
         let saved = &mut state.saved;
-        // The whole unit is reserved only where it samples.
-        saved.resets = samples
-            && capabilities.errata.reset_at_start
-            && pmu::is_unused(self.machine, capabilities);
+        saved.resets =
+            capabilities.errata.reset_at_start && pmu::is_unused(self.machine, capabilities);
         pmu::note_found(self.machine, capabilities, cpu_program, saved);
         self.write_each()?;
         if cpu_program.counters == 0 {

@@ -7,6 +7,7 @@ use halprof_measure::Connection;
 
 scenarios![
     counter_3_is_given_last,
+    counters_are_reset_before_they_count,
     counters_are_reset_before_they_sample,
     counters_are_not_reset_while_somebody_counts,
     short_reloads_are_rounded,
@@ -45,14 +46,38 @@ fn counter_3_is_given_last<B: Backend>() {
     assert_eq!(wrong, [1_000_000, 50_000, 40_000, 30_000_000]);
 }
 
+/// Those of Linux's intel_pmu_nhm_enable_all, for which intel_pmu_init (arch/x86/events/intel/core.c)
+/// has the cases NEHALEM, NEHALEM_EP, NEHALEM_EX, WESTMERE, WESTMERE_EP and WESTMERE_EX; and 1Fh,
+/// which Intel's documents name and Linux does not (SDM vol. 4, "MSRs in Processors Based on Nehalem
+/// Microarchitecture").
+const RESET_MODELS: [u32; 7] = [0x1A, 0x1E, 0x1F, 0x25, 0x2C, 0x2E, 0x2F];
+
+/// The dump of Nehalem with another model's signature.
+fn nehalem_as(model: u32) -> String {
+    const SIGNATURE: u32 = 0x0001_06A4;
+    let other = SIGNATURE & !0x000F_00F0 | (model >> 4) << 16 | (model & 0xF) << 4;
+    NEHALEM.replace(&format!("{SIGNATURE:08X}"), &format!("{other:08X}"))
+}
+
+/// Counting reserves the whole unit as sampling does.
+fn counters_are_reset_before_they_count<B: Backend>() {
+    for model in RESET_MODELS {
+        let mut connection = on_dump::<B>(&nehalem_as(model), "quirks=nehalem-reset");
+        let counted = counts(&mut connection, "TotalIssues,BranchInstructions,r00c5,r412e");
+        assert_eq!(counted, [10_000_000, 1_000_000, 50_000, 40_000], "{model:X}h");
+    }
+}
+
 fn counters_are_reset_before_they_sample<B: Backend>() {
     let list = "BranchInstructions:10007,BranchMispredictions:10007,r00c0:100003";
-    let mut connection = on_dump::<B>(NEHALEM, "quirks=nehalem-reset");
-    let specs = specs(&mut connection, list);
-    let sampled = sample(&mut connection, specs, &workload(WORKLOAD));
-    let counted: Vec<u64> = sampled.counts[0].iter().map(|count| count.counted).collect();
-    assert_eq!(counted, [1_000_000, 50_000, 10_000_000]);
-    assert_eq!(sampled.of(0, 0), 99);
+    for model in RESET_MODELS {
+        let mut connection = on_dump::<B>(&nehalem_as(model), "quirks=nehalem-reset");
+        let specs = specs(&mut connection, list);
+        let sampled = sample(&mut connection, specs, &workload(WORKLOAD));
+        let counted: Vec<u64> = sampled.counts[0].iter().map(|count| count.counted).collect();
+        assert_eq!(counted, [1_000_000, 50_000, 10_000_000], "{model:X}h");
+        assert_eq!(sampled.of(0, 0), 99, "{model:X}h");
+    }
 }
 
 /// The count is then wrong, which the client tells.
