@@ -44,7 +44,10 @@ impl Periods {
     pub(crate) fn lengthened(&self, period: u32) -> u64 {
         match self.doublings {
             0 => period.into(),
-            doublings => (u64::from(period) << doublings.min(MOST_DOUBLINGS)).min(LONGEST),
+            // A period that was given exactly may be longer than LONGEST already.
+            doublings => {
+                (u64::from(period) << doublings.min(MOST_DOUBLINGS)).min(LONGEST.max(period.into()))
+            }
         }
     }
 

@@ -31,6 +31,7 @@ scenarios![
     a_new_configuration_knows_nothing_of_the_run_before,
     a_hundred_calm_windows_halve_the_period,
     a_doubled_period_fits_a_sign_extended_write,
+    an_exact_period_is_never_shortened,
 ];
 
 const TOTAL_ISSUES: u32 = 0x02;
@@ -366,4 +367,14 @@ fn a_doubled_period_fits_a_sign_extended_write<B: Backend>() {
     assert_eq!(statistics.throttled, 1);
     let longest = statistics.longest_period;
     assert!((1_500_000_000..1 << 31).contains(&longest), "{longest}");
+}
+
+/// One that is longer than any doubling makes it stays as it is.
+fn an_exact_period_is_never_shortened<B: Backend>() {
+    const PERIOD: u64 = (1 << 31) - 1;
+    let mut machine = Stepped::<B>::new("core2", 1);
+    machine.run(SAMPLE, &[Spec { interval: PERIOD, ..spec(TOTAL_ISSUES) }]);
+    costly(&mut machine, 20_000_000, 1_000_001);
+    let statistics = machine.statistics();
+    assert_eq!((statistics.throttled, statistics.longest_period), (1, PERIOD));
 }
