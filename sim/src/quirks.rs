@@ -159,6 +159,38 @@ quirks! {
         "general counters interrupt, and fixed counters count and overflow without an interrupt"
         "hypervisors that emulate fixed counters without their interrupt; no manual ties one kind \
          to the other";
+    FalseBranches "false-branches"
+        "each fifth branch that is recorded leaves a second record that belongs to no branch: valid and \
+         speculative, with bit 61 of its target set (AMD's LbrExtV2)"
+        "AMD revision guide for family 19h models 10h to 1Fh, erratum 1452; Linux 29297ffffb0b";
+    RefusedPmc "refused-pmc"
+        "RDPMC raises #GP whatever counter it names, and RDMSR of the counters works"
+        "KVM, arch/x86/kvm/pmu.c, kvm_pmu_rdpmc: RDPMC is intercepted apart from RDMSR; xhyve answers it \
+         with #GP";
+    RefusedUserDisable "refused-user-disable"
+        "RDPMC user disable is refused although leaf 0x23 promises it: bit 37 of selects and bits 33 + 4n \
+         of IA32_FIXED_CTR_CTRL raise #GP"
+        "KVM, arch/x86/kvm/vmx/pmu_intel.c: before bit 37 was known, the mask of reserved select bits was \
+         0xFFFFFFFF00200000";
+    PebsLeft "pebs-left"
+        "somebody has left PEBS on for general counter 0: its overflow writes a record and interrupts \
+         nobody"
+        "Intel SDM volume 3 (325384), \"Processor Event Based Sampling (PEBS)\"";
+    AdaptiveLeft "adaptive-left"
+        "somebody has left PEBS on for fixed counter 0, with its adaptive bit in IA32_FIXED_CTR_CTRL, on \
+         processors with adaptive PEBS (version 5 and later)"
+        "Intel SDM volume 3 (325384), \"PEBS Extensions\"; Linux 2676dbf9f4fb";
+    ReloadLeft "reload-left"
+        "somebody has left auto counter reload on: general counter 3 starts again at 0 when counter 2 \
+         overflows, and fixed counter 1 when fixed counter 0 does (leaf 0x23, sub-leaf 2)"
+        "Intel SDM volume 3 (325384), \"Auto Counter Reload\"; Linux 43796f305078";
+    BranchesLeft "branches-left"
+        "firmware has left branch recording on, without a filter and without the freeze"
+        "Linux c631a2de7ae4";
+    ClearedRecords "cleared-records"
+        "with each fourth overflow interrupt all but the three newest branch records are gone, as after a \
+         deep C-state that cleared them (architectural records)"
+        "Intel SDM volume 3 (325384), \"Last Branch Records\": CPUID leaf 0x1C EAX[30]";
 }
 
 /// A preset closer to overflow than this misbehaves with [`Quirk::SmallestReload`].
@@ -166,8 +198,13 @@ pub const SMALLEST_RELOAD: u64 = 128;
 /// With [`Quirk::Lost`] every interrupt whose number is a multiple of this is lost.
 pub const LOST_EACH: u64 = 7;
 /// With [`Quirk::BranchesChanged`] and [`Quirk::FreezeCleared`] every interrupt whose number
-/// is a multiple of this brings the change.
+/// is a multiple of this brings the change; with [`Quirk::ClearedRecords`] it finds records gone.
 pub const BRANCHES_CHANGED_EACH: u64 = 4;
+/// With [`Quirk::FalseBranches`] every recorded branch whose number is a multiple of this has a second
+/// record, of no branch.
+pub const FALSE_BRANCH_EACH: u64 = 5;
+/// The records that [`Quirk::ClearedRecords`] leaves.
+pub const RECORDS_LEFT: usize = 3;
 /// Events that a stopped counter still counts with [`Quirk::LateStop`].
 pub const LATE_STOP: u64 = 4;
 /// With [`Quirk::Zen3Overcount`] so many events of retirement are counted as one more.
@@ -208,7 +245,7 @@ const HIDDEN: &str = "hypervisors that emulate a part: QEMU's series \"disable P
 /// The quirks that a processor has; none by default.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Quirks {
-    bits: u32,
+    bits: u64,
     unreadable: Option<u32>,
     unwritable: Option<u32>,
 }

@@ -307,8 +307,10 @@ fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Recor
     let from = amd::LbrFrom::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at));
     let to = amd::LbrTo::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at + 1));
     // Valid: a branch on the right path, speculative or not. Speculative alone: on a wrong path
-    // (Linux, arch/x86/events/amd/lbr.c).
-    if !to.valid() {
+    // (Linux, arch/x86/events/amd/lbr.c). The bit of erratum 1452 is looked at on every model, as Linux
+    // does: on the others it is reserved and 0.
+    // mistake: no-branch-taken
+    if !to.valid() || to.no_branch() {
         return Record::NotTaken;
     }
     // The flags above the address are not a copy of its highest bit.

@@ -2,10 +2,12 @@
 //!
 //! A branch is recorded when it is taken, if recording is on and not frozen and the filter lets it
 //! through. Not modelled: records of older models, call-stack mode, transactions, event counts in
-//! the architectural records, loss in deep C-states.
+//! the architectural records. Of deep C-states only what they do to the records is modelled:
+//! [`Quirk::ClearedRecords`].
 
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::signature::Signature;
+use crate::quirks::{FALSE_BRANCH_EACH, Quirk, RECORDS_LEFT};
 use shared_types::BranchKind;
 
 const LBR_SELECT: u32 = 0x1C8;
@@ -57,6 +59,8 @@ const CYCLES_VALID: u64 = 1 << 60;
 const AMD_ENABLE: u64 = 1 << 6;
 /// The address bits in AMD's records.
 const AMD_ADDRESS: u64 = (1 << 58) - 1;
+/// The entry belongs to no branch (erratum 1452).
+const AMD_NO_BRANCH: u64 = 1 << 61;
 const AMD_SPECULATIVE: u64 = 1 << 62;
 const AMD_VALID: u64 = 1 << 63;
 /// IA32_DEBUGCTL.LBR.
@@ -106,6 +110,8 @@ pub(crate) struct LastBranches {
     switch: u64,
     /// Branches recorded so far.
     taken: u64,
+    /// [`Quirk::FalseBranches`].
+    false_branches: bool,
 }
 
 impl LastBranches {
@@ -126,7 +132,7 @@ impl LastBranches {
             let row = INFO_MODELS.iter().find(|row| family == 6 && row.0 == model)?;
             (Form::Info(row.1), MOST)
         };
-        Some(Self::new(form, depth))
+        Some(Self::new(form, depth, false))
     }
 
     /// The records of an AMD processor; `None` if it has none, or a hypervisor hides them.
@@ -134,11 +140,21 @@ impl LastBranches {
         let leaf = leaves.get(0x8000_0022, 0);
         let depth = (leaf.ebx >> 4 & 0x3F) as usize;
         let there = leaf.eax >> 1 & 1 == 1 && depth <= MOST && shown(leaves);
-        there.then(|| Self::new(Form::Amd, depth))
+        let false_branches = leaves.quirks().has(Quirk::FalseBranches);
+        there.then(|| Self::new(Form::Amd, depth, false_branches))
     }
 
-    fn new(form: Form, depth: usize) -> Self {
-        Self { form, depth, records: [[0; 3]; MOST], top: 0, control: 0, switch: 0, taken: 0 }
+    fn new(form: Form, depth: usize, false_branches: bool) -> Self {
+        Self {
+            form,
+            depth,
+            records: [[0; 3]; MOST],
+            top: 0,
+            control: 0,
+            switch: 0,
+            taken: 0,
+            false_branches,
+        }
     }
 
     /// Power-on reset.
@@ -147,7 +163,7 @@ impl LastBranches {
             Form::Architectural(depths) => 8 * (u8::BITS - depths.leading_zeros()) as usize,
             _ => self.depth,
         };
-        *self = Self::new(self.form, deepest.min(MOST));
+        *self = Self::new(self.form, deepest.min(MOST), self.false_branches);
     }
 
     /// LBR_FMT of IA32_PERF_CAPABILITIES.
@@ -276,6 +292,11 @@ impl LastBranches {
                     let wrong = from.wrapping_add(0x40) & AMD_ADDRESS;
                     self.push([wrong, wrong & !0xFF | AMD_SPECULATIVE, 0]);
                 }
+                if self.false_branches && self.taken.is_multiple_of(FALSE_BRANCH_EACH) {
+                    let nowhere = from.rotate_left(21) & AMD_ADDRESS;
+                    let flags = AMD_VALID | AMD_SPECULATIVE | AMD_NO_BRANCH;
+                    self.push([nowhere, nowhere ^ 0xFF0 | flags, 0]);
+                }
             }
         }
     }
@@ -324,6 +345,13 @@ impl Recording<'_> {
     pub(crate) fn branch(&mut self, taken: &Taken) {
         if self.is_on() {
             self.records.record(taken);
+        }
+    }
+
+    /// Architectural records: all but the newest few are gone.
+    pub(crate) fn lose_old(&mut self) {
+        if matches!(self.records.form, Form::Architectural(_)) {
+            self.records.records[RECORDS_LEFT..].fill([0; 3]);
         }
     }
 

@@ -53,8 +53,9 @@ const NEAR_OVERFLOW: u64 = (1 << 48) - 10_000;
 
 /// IA32_PERF_GLOBAL_CTRL and PerfCntrGlobalCtl, IA32_DEBUGCTL's FREEZE_PERFMON_ON_PMI (AMD's has
 /// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR1; the
-/// enable bits of branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG.
-const INITIAL_VALUES: [InitialValue; 13] = [
+/// enable bits of branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG; IA32_PEBS_ENABLE;
+/// the reload masks IA32_PMC_GP3_CFG_B and IA32_PMC_FX1_CFG_B.
+const INITIAL_VALUES: [InitialValue; 21] = [
     initial(Quirk::ClearedGlobal, 0x38F, u64::MAX, 0),
     initial(Quirk::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
     initial(Quirk::Frozen, 0x1D9, 0, 1 << 12),
@@ -68,6 +69,14 @@ const INITIAL_VALUES: [InitialValue; 13] = [
     initial(Quirk::BranchesOn, 0x1D9, 0, 1),
     initial(Quirk::BranchesOn, 0x14CE, 0, 0x007F_0007),
     initial(Quirk::BranchesOn, 0xC000_010F, 0, 1 << 6),
+    initial(Quirk::BranchesLeft, 0x1D9, 1 << 11, 1),
+    initial(Quirk::BranchesLeft, 0x14CE, 0, 0x007F_0007),
+    initial(Quirk::BranchesLeft, 0xC000_010F, 0, 1 << 6),
+    initial(Quirk::PebsLeft, 0x3F1, 0, 1),
+    initial(Quirk::AdaptiveLeft, 0x3F1, 0, 1 << 32),
+    initial(Quirk::AdaptiveLeft, 0x38D, 0, 1 << 32),
+    initial(Quirk::ReloadLeft, 0x1902 + 4 * 3, 0, 1 << 2),
+    initial(Quirk::ReloadLeft, 0x1982 + 4, 0, 1 << 32),
 ];
 
 /// How often software accessed this processor's registers.
@@ -224,6 +233,9 @@ impl Processor {
     pub fn rdpmc(&mut self, counter: u32) -> Result<u64, Fault> {
         self.accesses.rdpmc += 1;
         self.require_msrs()?;
+        if self.quirks().has(Quirk::RefusedPmc) {
+            return Err(Fault::ReadPmc { counter });
+        }
         let read = self.on_unit(|unit| unit.read_pmc(self.thread, counter));
         read.unwrap_or(Err(Fault::ReadPmc { counter }))
     }
@@ -592,6 +604,9 @@ impl Processor {
         if let Some(mut recording) = package.unit.recording() {
             if self.delivery.brings(Quirk::BranchesChanged) {
                 recording.take();
+            }
+            if self.delivery.brings(Quirk::ClearedRecords) {
+                recording.lose_old();
             }
             if self.delivery.brings(Quirk::FreezeCleared) {
                 *recording.debugctl &= !FREEZE_LBRS_ON_PMI;

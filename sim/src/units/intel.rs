@@ -1,7 +1,7 @@
 //! Intel's architectural performance monitoring, versions 1 to 6 (SDM vol. 3, "Architectural
 //! Performance Monitoring").
 //!
-//! Not modelled: PEBS, top-down metrics, transactions (a counter restricted to events inside one
+//! Not modelled: PEBS but for the interrupts that it takes, top-down metrics, transactions (a counter restricted to events inside one
 //! counts nothing), the EQ comparison and UMASK2 (likewise).
 
 mod capabilities;
@@ -35,6 +35,11 @@ const IA32_PERF_GLOBAL_STATUS_RESET: u32 = 0x390;
 const IA32_PERF_GLOBAL_STATUS_SET: u32 = 0x391;
 const IA32_PERF_GLOBAL_INUSE: u32 = 0x392;
 const IA32_A_PMC0: u32 = 0x4C1;
+const IA32_PEBS_ENABLE: u32 = 0x3F1;
+/// IA32_PMC_GP0_CFG_B and IA32_PMC_FX0_CFG_B, the masks of auto counter reload; the others follow.
+const IA32_PMC_GP0_CFG_B: u32 = 0x1902;
+const IA32_PMC_FX0_CFG_B: u32 = 0x1982;
+const CFG_STRIDE: u32 = 4;
 
 /// RDPMC: the fixed counters.
 const RDPMC_FIXED: u32 = 1 << 30;
@@ -82,6 +87,9 @@ enum Register {
     PerfCapabilities,
     MiscEnable,
     DebugCtl,
+    PebsEnable,
+    /// The mask of the counter with this bit in the global registers.
+    ReloadMask(usize),
 }
 
 /// The unit of one logical processor.
@@ -96,6 +104,9 @@ pub(crate) struct Architectural {
     status: u64,
     misc_enable: u64,
     debugctl: u64,
+    pebs_enable: u64,
+    /// For each counter, by its bit in the global registers: those whose overflow starts it again.
+    reload_masks: [u64; 64],
     /// EAX of leaf 0x1A.
     core: u32,
     cpu: halprof_events::Cpu,
@@ -129,6 +140,8 @@ impl Architectural {
             status: 0,
             misc_enable: 0,
             debugctl: 0,
+            pebs_enable: 0,
+            reload_masks: [0; 64],
             core: leaves.get(0x1A, 0).eax,
             cpu: constraints::cpu(leaves),
             reference_ratio: reference_ratio(family, model),
@@ -155,6 +168,7 @@ impl Architectural {
             IA32_PERF_GLOBAL_STATUS_RESET if version >= 2 => Some(Register::StatusReset),
             IA32_PERF_GLOBAL_STATUS_SET if version >= 4 => Some(Register::StatusSet),
             IA32_PERF_GLOBAL_INUSE if version >= 4 => Some(Register::InUse),
+            IA32_PEBS_ENABLE if self.capabilities.pebs != 0 => Some(Register::PebsEnable),
             _ => self.counter_register(msr),
         }
     }
@@ -162,11 +176,21 @@ impl Architectural {
     fn counter_register(&self, msr: u32) -> Option<Register> {
         let Capabilities { general, fixed, .. } = self.capabilities;
         let full_width = if self.capabilities.has_full_width() { general } else { 0 };
+        let reload_mask = || {
+            let bases = [(IA32_PMC_GP0_CFG_B, 0), (IA32_PMC_FX0_CFG_B, 32)];
+            bases.into_iter().find_map(|(base, first)| {
+                let offset = msr.checked_sub(base).filter(|offset| offset % CFG_STRIDE == 0)?;
+                let bit = first + (offset / CFG_STRIDE) as usize;
+                let there = bit < first + 32 && self.capabilities.reloads >> bit & 1 == 1;
+                there.then_some(Register::ReloadMask(bit))
+            })
+        };
         index(general, IA32_PERFEVTSEL0, msr)
             .map(Register::Select)
             .or_else(|| index(general, IA32_PMC0, msr).map(Register::Counter))
             .or_else(|| index(full_width, IA32_A_PMC0, msr).map(Register::FullWidth))
             .or_else(|| index(fixed, IA32_FIXED_CTR0, msr).map(Register::Fixed))
+            .or_else(reload_mask)
     }
 
     fn read(&self, register: Register) -> u64 {
@@ -182,6 +206,8 @@ impl Architectural {
             Register::PerfCapabilities => self.capabilities.perf_caps.unwrap_or(0),
             Register::MiscEnable => self.misc_enable,
             Register::DebugCtl => self.debugctl,
+            Register::PebsEnable => self.pebs_enable,
+            Register::ReloadMask(bit) => self.reload_masks[bit],
         }
     }
 
@@ -222,6 +248,8 @@ impl Architectural {
                 let branches = self.branches.as_ref();
                 self.debugctl = branches.map_or(value, |branches| branches.debugctl(value));
             }
+            Register::PebsEnable => self.pebs_enable = value,
+            Register::ReloadMask(bit) => self.reload_masks[bit] = value,
             Register::Status | Register::InUse | Register::PerfCapabilities => return false,
         }
         true
@@ -240,6 +268,8 @@ impl Architectural {
             Register::StatusSet => self.capabilities.status_set_bits() & !BIT_63,
             Register::MiscEnable => MISC_ENABLE_READ_ONLY | MISC_ENABLE_WRITABLE,
             Register::DebugCtl => DEBUGCTL_WRITABLE,
+            Register::PebsEnable => self.capabilities.pebs,
+            Register::ReloadMask(_) => self.capabilities.global_bits(),
             Register::Status | Register::InUse | Register::PerfCapabilities => 0,
         }
     }
@@ -381,6 +411,13 @@ impl Architectural {
     /// The counters with these status bits have overflowed; the threads that get an interrupt.
     fn overflow(&mut self, overflowed: u64, now: &Counts, thread: usize) -> u8 {
         self.status |= overflowed;
+        for bit in (0..64).filter(|&bit| self.reload_masks[bit] & overflowed != 0) {
+            let counter = match bit.checked_sub(32) {
+                Some(i) => self.fixed.get_mut(i),
+                None => self.general.get_mut(bit),
+            };
+            counter.into_iter().for_each(|counter| counter.set(0));
+        }
         let pmi = (0..64).any(|bit| overflowed >> bit & 1 == 1 && self.interrupts(bit));
         if pmi {
             self.freeze(now);
@@ -390,6 +427,10 @@ impl Architectural {
 
     /// Whether the overflow of the counter with this status bit requests an interrupt.
     fn interrupts(&self, bit: usize) -> bool {
+        // The overflow writes a record instead (SDM vol. 3, "Processor Event Based Sampling (PEBS)").
+        if self.pebs_enable >> bit & 1 == 1 {
+            return false;
+        }
         match bit.checked_sub(32) {
             Some(i) => {
                 let asks = i < self.fixed.len() && self.nibble(i) & FIXED_PMI != 0;
@@ -527,6 +568,8 @@ impl Unit for Architectural {
         self.status = 0;
         self.misc_enable = MISC_ENABLE_RESET;
         self.debugctl = 0;
+        self.pebs_enable = 0;
+        self.reload_masks = [0; 64];
         if let Some(branches) = &mut self.branches {
             branches.reset();
         }

@@ -37,6 +37,7 @@ scenarios![
     records_go_on_after_a_spurious_interrupt,
     records_that_were_found_frozen_thaw,
     a_debug_exception_does_not_end_the_recording,
+    records_of_no_branch_are_left_out,
     a_lost_interrupt_reads_no_records,
     the_budget_counts_the_accesses,
     every_sample_of_a_full_ring_has_its_own_branches,
@@ -218,6 +219,21 @@ fn samples_of_one_interrupt_share_the_records<B: Backend>() {
         }
         let (each, besides) = recorder.accesses;
         assert!(accesses.rdmsr + accesses.wrmsr < 2 * (8 * each + besides));
+    }
+}
+
+/// Erratum 1452 of Zen 4: they would be edges of a profile, and break the chain from one branch to the
+/// next.
+fn records_of_no_branch_are_left_out<B: Backend>() {
+    for recorder in recorders().into_iter().filter(|one| one.records == BranchRecords::AmdV2) {
+        let leaves = with_quirks(&recorder.leaves, "false-branches");
+        let mut bench = Bench::<B>::filtered(on(&leaves), recorder.most.into(), 0);
+        bench.take((1..=40).map(taken));
+        let got = bench.branches();
+        let wanted = (1..=40).rev().map(|number| expected(&recorder, &taken(number)));
+        let wanted: Vec<Branch> = wanted.take(got.len()).collect();
+        assert_eq!(got, wanted);
+        assert!(got.len() >= 10, "{} of {}", got.len(), recorder.most);
     }
 }
 

@@ -24,6 +24,8 @@ pub const GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
 /// Event FFFh, Merge, enabled in no mode: the counter takes the upper bits of the one before it (PPR
 /// for AMD Family 17h, "Large Increment per Cycle Events").
 pub const MERGE_SELECT: u64 = 0xF_0000_00FF;
+/// All ones in the upper half of a pair: the 16 bits above the first counter's 48.
+pub const UPPER_HALF: u64 = 0xFFFF;
 /// Width of every core counter.
 pub const COUNTER_WIDTH: u8 = 48;
 /// Number of core counters that RDPMC reaches; the following indexes belong to the northbridge.
@@ -68,8 +70,11 @@ pub struct LbrTo {
     /// The address, without its sign.
     #[bits(58)]
     pub address: u64,
-    #[bits(4)]
+    #[bits(3)]
     _reserved: u8,
+    /// The entry belongs to an instruction that is no branch, whatever the bits above say (erratum 1452,
+    /// revision guide for family 19h models 10h to 1Fh; Linux 29297ffffb0b).
+    pub no_branch: bool,
     /// Recorded speculatively; without `valid`, the branch was on a wrong path.
     pub speculative: bool,
     /// The branch retired.

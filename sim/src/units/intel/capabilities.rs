@@ -2,6 +2,7 @@
 
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::signature::Signature;
+use crate::quirks::Quirk;
 
 /// The newest known version; later ones are treated as this one.
 const NEWEST: u32 = 6;
@@ -12,6 +13,8 @@ const FIXED_ROOM: u32 = (1 << 16) - 1;
 
 /// IA32_PERF_CAPABILITIES bit 13: the full-width alias of the counters.
 const FW_WRITE: u64 = 1 << 13;
+/// Bit 14: PEBS is adaptive, and fixed counters take part.
+const PEBS_BASELINE: u64 = 1 << 14;
 /// Family 6 models of version 3 without it: Nehalem, Westmere, Bonnell, Saltwell (SDM vol. 4,
 /// "Model-Specific Registers (MSRs)": IA32_A_PMCx first appear in the tables of Silvermont and
 /// Sandy Bridge).
@@ -39,6 +42,13 @@ pub(super) struct Capabilities {
     pub(super) fixed_control: u64,
     /// A counter can be hidden from RDPMC at CPL 3 (leaf 0x23 EBX\[2\]).
     user_disable: bool,
+    /// Bits of IA32_PEBS_ENABLE that may be 1, in the layout of the global registers; 0 without the
+    /// register.
+    pub(super) pebs: u64,
+    /// Adaptive PEBS: IA32_FIXED_CTR_CTRL has a bit for it.
+    adaptive: bool,
+    /// Counters that another's overflow can reload, in the layout of the global registers.
+    pub(super) reloads: u64,
     /// The status bits that belong to no counter and may be acknowledged at any time.
     conditions: u64,
 }
@@ -66,7 +76,10 @@ impl Capabilities {
             perf_caps: perf_caps(leaves, version),
             select_bits: select_bits(leaves, any_thread),
             fixed_control: if any_thread { 0xF } else { 0xB },
-            user_disable: has_leaf_0x23(leaves) && leaves.get(0x23, 0).ebx >> 2 & 1 == 1,
+            user_disable: has_user_disable(leaves),
+            pebs: pebs(leaves, version, general, fixed),
+            adaptive: has_adaptive_pebs(leaves, version),
+            reloads: reloads(leaves) & (u64::from(general) | u64::from(fixed) << 32),
             conditions: condition_bits(leaves, version),
         })
     }
@@ -90,9 +103,10 @@ impl Capabilities {
     /// Bits of IA32_FIXED_CTR_CTRL that may be 1.
     pub(super) fn fixed_control_bits(&self) -> u64 {
         let disable = |i: u32| if self.user_disable { fixed_user_disable(i) } else { 0 };
+        let adaptive = |i: u32| if self.adaptive { fixed_adaptive(i) } else { 0 };
         (0..16)
             .filter(|i| self.fixed >> i & 1 == 1)
-            .fold(0, |bits, i| bits | self.fixed_control << (4 * i) | disable(i))
+            .fold(0, |bits, i| bits | self.fixed_control << (4 * i) | disable(i) | adaptive(i))
     }
 
     /// Whether version 2's global registers exist.
@@ -167,6 +181,44 @@ fn has_leaf_0x23(leaves: &Leaves) -> bool {
 /// IA32_PERFEVTSELx: RDPMC user disable (leaf 0x23 EBX\[2\]; Linux 59af95e0).
 pub(super) const USER_DISABLE: u64 = 1 << 37;
 
+/// Whether a counter can be hidden, and a write of the bit is not refused.
+fn has_user_disable(leaves: &Leaves) -> bool {
+    has_leaf_0x23(leaves)
+        && leaves.get(0x23, 0).ebx >> 2 & 1 == 1
+        && !leaves.quirks().has(Quirk::RefusedUserDisable)
+}
+
+/// IA32_PEBS_ENABLE: a bit for each general counter and, with the adaptive form, for each fixed one
+/// (SDM vol. 3, "PEBS Extensions"). CPUID.1:EDX[21] says that there is a debug store; a hypervisor may
+/// pass it on without the register, which is not modelled. Only somebody's PEBS is: without a quirk the
+/// model has none, and IA32_MISC_ENABLE\[12\] says so.
+fn pebs(leaves: &Leaves, version: u32, general: u32, fixed: u32) -> u64 {
+    let left = [Quirk::PebsLeft, Quirk::AdaptiveLeft].iter().any(|&one| leaves.quirks().has(one));
+    let there = leaves.get(1, 0).edx >> 21 & 1 == 1 && !leaves.has_hypervisor() && left;
+    let fixed = if has_adaptive_pebs(leaves, version) { u64::from(fixed) << 32 } else { 0 };
+    if there { u64::from(general) | fixed } else { 0 }
+}
+
+/// IA32_PERF_CAPABILITIES\[14\], PEBS_BASELINE, from Ice Lake on (SDM vol. 3, "PEBS Extensions").
+fn has_adaptive_pebs(leaves: &Leaves, version: u32) -> bool {
+    version >= 5 && leaves.quirks().has(Quirk::AdaptiveLeft)
+}
+
+/// Auto counter reload (leaf 0x23 EAX\[2\]): sub-leaf 2 has the counters that can be reloaded, general
+/// in EAX and fixed in EBX.
+fn reloads(leaves: &Leaves) -> u64 {
+    if !has_leaf_0x23(leaves) || leaves.get(0x23, 0).eax >> 2 & 1 == 0 {
+        return 0;
+    }
+    let leaf = leaves.get(0x23, 2);
+    u64::from(leaf.eax) | u64::from(leaf.ebx) << 32
+}
+
+/// The adaptive bit of a fixed counter, in IA32_FIXED_CTR_CTRL (SDM vol. 3, "PEBS Extensions").
+fn fixed_adaptive(counter: u32) -> u64 {
+    1_u64.checked_shl(32 + 4 * counter).unwrap_or(0)
+}
+
 /// RDPMC user disable of a fixed counter, in IA32_FIXED_CTR_CTRL (Linux 59af95e0).
 pub(super) fn fixed_user_disable(counter: u32) -> u64 {
     1_u64.checked_shl(33 + 4 * counter).unwrap_or(0)
@@ -182,7 +234,7 @@ fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
         | granted(any_thread, 1 << 21)
         | granted(leaves.get(7, 0).ebx >> 11 & 1 == 1, 0b11 << 32)
         | granted(extended >> 1 & 1 == 1, 1 << 36)
-        | granted(extended >> 2 & 1 == 1, USER_DISABLE)
+        | granted(has_user_disable(leaves), USER_DISABLE)
         | granted(extended & 1 == 1, 0xFF << 40)
 }
 
@@ -211,7 +263,8 @@ fn condition_bits(leaves: &Leaves, version: u32) -> u64 {
 fn perf_caps(leaves: &Leaves, version: u32) -> Option<u64> {
     let pdcm = leaves.get(1, 0).ecx >> 15 & 1 == 1;
     let full_width = version >= 3 && !NO_FW_WRITE.contains(&Signature::of(leaves).model);
-    pdcm.then_some(if full_width { FW_WRITE } else { 0 })
+    let baseline = if has_adaptive_pebs(leaves, version) { PEBS_BASELINE } else { 0 };
+    pdcm.then_some(baseline | if full_width { FW_WRITE } else { 0 })
 }
 
 /// The 8 bits of a width field, limited to the 64 bits of a register.
