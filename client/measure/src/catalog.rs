@@ -45,7 +45,7 @@ const USER_BITS: u64 = 0xFF87_FFFF;
 const EVENT_HIGH: u64 = 0xF << 32;
 /// halprof's number of fixed counter 0; the others follow.
 const FIRST_FIXED: u32 = 0x8000_0100;
-/// The name that selects every supported source.
+/// What a user types for every supported source.
 const ALL: &str = "all";
 /// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.8;
@@ -307,8 +307,8 @@ impl Catalog {
         event_spec(item, vec![spec], source.name)
     }
 
-    /// A select means the event of its code and unit mask, on each CPU type with the constraints that
-    /// its table has for that.
+    /// A raw select means the event with its code and unit mask: each CPU type counts it with the
+    /// constraints of that event in its table.
     fn spec_of_select(
         &self,
         item: &Item,
@@ -332,15 +332,15 @@ impl Catalog {
             if let Some(why) = encodings.into_iter().find_map(|(_, encoding)| encoding.err()) {
                 return Err(not_counted(name, why, RAW_AS_NAMED));
             }
-            // No CPU type has counters: the driver says why.
+            // No CPU type has counters. The driver refuses this, and knows why.
             let (source, counters) = (ProfileSource::RAW.0, Spec::ANY_COUNTER);
             specs.push(Spec { source, raw: select, counters, ..spec });
         }
         Ok(event_spec(item, specs, name))
     }
 
-    /// The codes of these events that no table of a CPU type has on which they are counted: which
-    /// counters can count them is not known.
+    /// The event codes that are in no table of a CPU type that counts them. Which counters can
+    /// count these is unknown.
     pub fn unknown_constraints<'a>(&self, events: &'a [EventSpec]) -> Vec<&'a str> {
         let is_unknown = |event: &&EventSpec| {
             let mut raw = event.specs.iter().filter(|spec| spec.source == ProfileSource::RAW.0);
@@ -357,7 +357,8 @@ impl Catalog {
         events.iter().filter(is_unknown).map(|event| event.label.as_str()).collect()
     }
 
-    /// With a specification for each encoding: CPU types may count an event in different ways.
+    /// The event with one specification for each encoding, because CPU types may count an event in
+    /// different ways.
     fn spec_of_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<EventSpec> {
         let spec = self.spec(item, item.filter);
         let named = event.encodings.iter().filter(|(cpu_type, ..)| {
@@ -506,7 +507,7 @@ impl Catalog {
         tables.into_iter().find_map(|one| one.event(name))
     }
 
-    /// Why a name of Linux perf stands for nothing here.
+    /// Why a name of Linux perf has no event here.
     fn not_counted(&self, name: &str) -> Option<String> {
         let boot = self.cpu_types.first()?;
         let mut aliases = events::aliases(&boot.processor);

@@ -25,7 +25,8 @@ pub(crate) const REPLY_BYTES: usize = 64 << 10;
 /// Room for one page: every processor of the largest machine in one reply.
 const PAGE_BYTES: usize = size_of::<Page>() + MAX_PROCESSORS * size_of::<Processor>();
 
-/// The longest reply that is accepted.
+/// The longest reply that is accepted: the protocol has none longer, so a reply that asks for more
+/// is malformed, and no reason to take memory.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// A machine to measure on, and the side that answers for it.
@@ -33,7 +34,8 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 pub struct Connection<T> {
     transport: T,
     hello: Hello,
-    /// The other side has answered, in this version.
+    /// Whether the other side has answered, in this version. After that, its errors mean something
+    /// else: see [`later`].
     greeted: bool,
     /// The number of processors, once it has been asked for.
     processors: Option<u32>,
@@ -334,8 +336,9 @@ fn needs_more(reply: &[u8]) -> Option<usize> {
         .then_some(needed)
 }
 
-/// The error of a side that has answered before. It knows the request, the handle has the rights, and
-/// every session that the client names is its own: the device was stopped or removed in the meantime.
+/// The error of a side that has answered before. That side knew the request, the handle had the
+/// rights, and the client names only its own sessions, so one explanation is left: the device was
+/// stopped or removed in the meantime.
 fn later(error: Error) -> Error {
     let why = match error {
         Error::Status(

@@ -48,7 +48,8 @@ pub struct Sources {
 
 #[derive(Clone, Debug)]
 struct NamedSource {
-    /// With one specification: an event that CPU types count in different ways is several sources.
+    /// An event with one specification. An event that CPU types count in different ways becomes
+    /// several sources.
     event: EventSpec,
     /// The indexes of the processors that can count it.
     counted_on: Vec<usize>,

@@ -29,7 +29,7 @@ pub struct Counted {
     pub select: Option<u64>,
     /// Where it is counted.
     pub placement: Placement,
-    /// It is sampled.
+    /// Whether it is sampled, not only counted.
     pub sampled: bool,
     /// The other hardware thread of the core may be measured at the same time.
     pub beside_sibling: bool,
@@ -61,11 +61,11 @@ enum Condition {
     TsxForceAbort,
     /// Both hardware threads of a core are measured.
     Smt,
-    /// Only what is sampled.
+    /// The erratum concerns only what is sampled.
     Sampling,
 }
 
-/// The effect of those about which halprof does nothing.
+/// The effect of errata about which halprof does nothing.
 const NOTE: &str = "note";
 /// What is known of an erratum that only the vendor's list of events names.
 const OF_EVENT: &str = "documented by Intel for this event";

@@ -90,7 +90,7 @@ pub enum Error {
     /// There is no such machine model.
     #[error("{0}")]
     NoMachine(String),
-    /// A modelled machine, where the library is built without them.
+    /// A modelled machine was named, but the library is built without them.
     #[error("there is no machine to measure: this library is built without modelled ones")]
     NoModels,
     /// Nothing on this machine has this name.
@@ -129,10 +129,10 @@ pub enum Error {
     /// There was no answer within this time, after which the client cancelled the request.
     #[error("the driver did not answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The driver has answered before, and its device is there no more.
+    /// The driver has answered before, and its device is gone.
     #[error("the driver was stopped or removed in the meantime: {why}")]
     DriverGone {
-        /// How that showed.
+        /// The error that showed it.
         why: String,
     },
     /// The reply does not follow this version of the protocol.
@@ -336,7 +336,7 @@ fn refused(refusal: &Refusal) -> String {
         ("{detail-1}", detail.saturating_sub(1).to_string()),
         ("{detail:#x}", format!("{detail:#x}")),
         ("{detail:#010x}", format!("{detail:#010x}")),
-        // Last: a name may have braces of its own.
+        // The name comes last, because it may contain braces.
         ("{source}", source_in_words(refusal)),
     ];
     let message = MESSAGES.get(code.code()).map_or("", String::as_str);

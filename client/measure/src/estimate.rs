@@ -1,4 +1,5 @@
-//! From what was counted to what happened, when sources took slices on the counters.
+//! Estimates how many events happened, from the events that were counted while sources took turns
+//! on the counters.
 //!
 //! Each slice `i` counted `x[i]` events in `t[i]` ticks. The rate is the ratio estimator
 //! `R = sum(x) / sum(t)`, and the estimate is `R E`, with `E` the time enabled and `T = sum(t)` the
@@ -11,10 +12,11 @@
 //! of freedom at 98 %: few slices are only roughly normal, and the promised 95 % is to hold for
 //! each workload, not only on average over workloads.
 //!
-//! Counters run a little longer than a slice claims: see `OUTSIDE_TICKS`. All slices of a source are
-//! too short by about the same, so this error does not show in how they differ, and adds up instead of
-//! averaging out: it is added to the bound as it is. Where the rate is the same in all slices, it is
-//! all that there is, and it also stands for what is too rare to be in any slice that was seen.
+//! Counters run a little longer than a slice claims: see `OUTSIDE_TICKS`. All slices of a source
+//! are too short by about the same time, so this error does not show in how they differ, and it
+//! adds up instead of averaging out. It is therefore added to the bound unchanged. Where the rate
+//! is the same in all slices it is the whole bound, and it also covers events too rare to be in any
+//! slice that was seen.
 //!
 //! The promise rests on an assumption: what happens does not depend on which slice it is. A
 //! workload whose own period is in step with the slices shows a source the same part of that period
@@ -22,10 +24,11 @@
 //! how they differ, is far too small. Nothing in the counts reveals this; slices of another length
 //! do.
 //!
-//! A processor on which a source had no slice is not one where nothing happened. A sum takes it to
-//! have done what the others did in the same time, and has no bound: one processor may be busy
-//! among idle ones, and how the others' slices differ says nothing about it. Source: W. G. Cochran,
-//! Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio estimator) and 6.13.
+//! If a source had no slice on a processor, this does not mean that nothing happened there. A sum
+//! assumes that this processor did what the others did in the same time, and has no bound: one
+//! processor may be busy among idle ones, and the differences between the others' slices say
+//! nothing about it. Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of
+//! the ratio estimator) and 6.13.
 
 use crate::float::float;
 use crate::statistics::student_t;
@@ -38,7 +41,7 @@ use shared_types::request::counts::Count;
 /// does not see. An assumption: 2 µs at 1 GHz, 0.7 µs at 3 GHz.
 const OUTSIDE_TICKS: f64 = 2_048.0;
 
-/// What one source has counted, and what that says about all that happened.
+/// What one source has counted, and the estimate of all that happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// Events read from the counters; the sum over processors may exceed 64 bits.
@@ -55,9 +58,10 @@ pub struct Estimate {
     /// The 95 % bound of an estimate, for a workload that is not in step with the slices; `None` if
     /// nothing was scaled, if there were too few slices to know, or if a processor had none.
     pub error: Option<f64>,
-    /// On how many processors it had no slice.
+    /// The number of processors on which the source had no slice.
     pub never_scheduled_cpus: u32,
-    /// Variance of the estimate, its degrees of freedom, and what is off by the times.
+    /// Variance of the estimate, its degrees of freedom, and the error of the times. They are kept
+    /// because the bound of a sum follows from them, not from the bounds of its parts.
     spread: Option<Spread>,
 }
 
@@ -71,7 +75,7 @@ struct Spread {
 }
 
 impl Estimate {
-    /// What was counted all the time: `events` in `time`, in any unit.
+    /// An exact count: `events` in `time`, in any unit.
     pub fn exact(events: u128, time: u128) -> Self {
         Self {
             counted: events,

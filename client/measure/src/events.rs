@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// not mark (SDM vol. 3, "Off-core Response Performance Monitoring").
 pub(crate) const OFFCORE_RSP_0: u32 = 0x1A6;
 
-/// That of a processor; `None` where its events are not known.
+/// The microarchitecture of a processor; `None` if its events are not known.
 pub fn microarchitecture(processor: &Processor) -> Option<&'static Microarchitecture> {
     Microarchitecture::of(&cpu(processor))
 }

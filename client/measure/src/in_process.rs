@@ -44,7 +44,7 @@ pub trait ModelledMachine: Transport {
     fn modules(&self) -> Vec<Code> {
         Vec::new()
     }
-    /// What happened to processes and images since the last call.
+    /// What happened to processes and images since the last call, in order of time.
     fn take_process_events(&mut self) -> Vec<ProcessEvent> {
         Vec::new()
     }

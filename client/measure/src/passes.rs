@@ -1,5 +1,5 @@
-//! Splits sources that do not fit together into sets that do. Each set gets a pass, instead of
-//! turns on the counters: the workload is run again for each pass, and every count is exact.
+//! Splits sources that do not fit together into sets that do. Instead of taking turns on the
+//! counters, each set gets a pass: the workload is run again for it, so every count is exact.
 
 use crate::connection::{Connection, Fit, Setup};
 use crate::error::Refusal;
@@ -14,9 +14,9 @@ impl<T: Transport> Connection<T> {
     /// as indexes into `events`, in the order of its first event. `setup` has the rest of the
     /// request; its specs are ignored.
     ///
-    /// Every event is in exactly one set, and a group stays together. `sampling` says what the
-    /// passes are for: time that is sampled takes a counter. Events that a processor cannot count
-    /// need none.
+    /// Every event is in exactly one set, and a group stays together. `sampling` says whether the
+    /// passes sample: time takes a counter only where it is sampled. Events that a processor cannot
+    /// count take no counter there.
     pub fn passes(
         &mut self,
         events: &[EventSpec],
@@ -70,7 +70,8 @@ impl<T: Transport> Splitter<'_, T> {
             let mut set = self.first_slice(&requested, &fit);
             set.retain(|index| !is_anchor(index));
             if set.is_empty() {
-                // Two CPU types put different events into their first slices.
+                // CPU types put different events into their first slices, so no event is in all of
+                // them. One unit alone always makes progress.
                 set = whole_units(&left, self.events, 1);
             }
             left.retain(|index| !set.contains(index));

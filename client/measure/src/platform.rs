@@ -1,10 +1,10 @@
-//! The operating system as a thread that counts itself needs it: Windows implements this, and so do
-//! test doubles.
+//! What a thread that counts itself needs of the operating system. Windows implements this, and so
+//! do test doubles.
 
 use crate::error::Error;
 use std::fmt::Debug;
 
-/// What an operating system reveals to a thread about itself: Windows, or a test double.
+/// What an operating system reveals to a thread about that thread.
 pub(crate) trait Platform: Debug + Sync {
     /// Starts profiling the calling thread, with these elements of the driver's list of counters;
     /// the Win32 error if that is refused.

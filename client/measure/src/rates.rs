@@ -1,7 +1,8 @@
 //! Counts over time: what happened between two snapshots, and how often per second.
 //!
-//! A rate is over the time for which the processor itself says it was enabled, not the time at
-//! which the client asked: a late snapshot makes its interval longer, but no rate wrong.
+//! The time of a rate is the time for which the processor says that the source was enabled, not the
+//! time between the client's requests: a late snapshot makes its interval longer, but no rate
+//! wrong.
 //!
 //! ```
 //! # fn main() -> halprof_measure::Result<()> {
@@ -24,7 +25,7 @@ use crate::estimate::{Estimate, since};
 use crate::float::float;
 use shared_types::request::counts::Count;
 
-/// How often something happened.
+/// How often an event happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Events per second.
@@ -98,19 +99,19 @@ impl Interval {
         self.sum_on(&[processor], source)
     }
 
-    /// The rate of one source on all processors together, all of which can count it: where some
-    /// cannot, [`Self::sum_on`] takes those that can.
+    /// The rate of one source on all processors together. All of them must be able to count it;
+    /// otherwise give [`Self::sum_on`] the processors that can.
     pub fn sum(&self, source: usize) -> Option<Rate> {
         let all: Vec<usize> = (0..self.counts.len()).collect();
         self.sum_on(&all, source)
     }
 
-    /// The rate of one source on these processors together. Where it was on a counter on some of
-    /// them only, the others are taken to be like those; `None` where it was on none, or where
-    /// those counted nothing.
+    /// The rate of one source on these processors together. If it was on a counter on only some of
+    /// them, the others are assumed to have the same rate. `None` if it was on a counter nowhere,
+    /// or if no processor counted anything.
     ///
-    /// Its bound is that of the sum in events, over the shortest time: exact if all were enabled
-    /// for the same time, otherwise too large.
+    /// The bound is that of the sum in events, divided by the shortest time: exact if all
+    /// processors were enabled for the same time, otherwise too large.
     pub fn sum_on(&self, processors: &[usize], source: usize) -> Option<Rate> {
         let count = |&processor: &usize| self.counts.get(processor)?.get(source);
         let parts = processors.iter().filter_map(count);

@@ -1,9 +1,10 @@
 //! The instructions with which a thread reads its processor's counters: RDTSC, RDTSCP and RDPMC.
 //!
 //! A time stamp is read as the manuals say, so that the measured code neither starts before the
-//! first reading nor ends after the second. Before it: a fence, RDTSC, a fence. After it: RDTSCP,
-//! which waits for all earlier instructions, and a fence, so that later ones do not start (Intel
-//! SDM, RDTSC and RDTSCP). CPUID is not used as a fence: under a hypervisor it always exits.
+//! first reading nor ends after the second. Before the code stand a fence, RDTSC and a fence; after
+//! it stand RDTSCP, which waits for all earlier instructions, and a fence, so that later
+//! instructions do not start (Intel SDM, RDTSC and RDTSCP). CPUID would be a fence too, but under a
+//! hypervisor it always exits.
 
 use std::fmt::{Display, Formatter, Result as Formatted};
 
@@ -11,7 +12,7 @@ use std::fmt::{Display, Formatter, Result as Formatted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     fence: Fence,
-    /// RDTSCP is there; without it, RDTSC after a fence is used.
+    /// Whether there is RDTSCP. Without it, a fence and RDTSC take its place.
     rdtscp: bool,
     /// The counter's rate never changes.
     invariant: bool,
@@ -21,7 +22,8 @@ pub struct Clock {
 enum Fence {
     /// LFENCE waits for all instructions before it.
     Lfence,
-    /// LFENCE does so only if an MSR says so, which a thread cannot read; MFENCE is added.
+    /// LFENCE waits only if an MSR says so, and a thread cannot read that MSR. MFENCE is added,
+    /// because it waits in any case.
     MfenceLfence,
     /// There is no x86 time-stamp counter: nanoseconds from the operating system.
     System,

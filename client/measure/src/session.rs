@@ -1,4 +1,5 @@
-//! A session: configured, started, read, stopped, and closed in any case.
+//! A session on the driver or on a model: it is configured, started, read and stopped. Dropping it
+//! closes it, whatever happened before.
 
 use crate::connection::Connection;
 use crate::connection::{REPLY_BYTES, Setup, elements, flag_if, malformed};
@@ -75,7 +76,8 @@ const fn lacks_privilege(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::KernelAddressesNotGranted | ErrorCode::BranchesKernelNotGranted)
 }
 
-/// Why the other side ends sampling by itself: its answer to a stop, too, from then on.
+/// Whether the other side ends sampling by itself for this reason. From then on it also answers
+/// STOP with it.
 const fn ends_sampling(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -136,6 +138,7 @@ impl<'a, T: Transport> Session<'a, T> {
             | flag_if(setup.events, session::EVENTS);
         let request = setup.request(self.number, flags);
         #[cfg(windows)]
+        // Held for this request alone, so that a program that is started later does not inherit it.
         let _privilege =
             (sample && sees_kernel(setup)).then(crate::windows::DebugPrivilege::enable);
         let mut retries = 1..TRIES;
@@ -158,7 +161,7 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Effective { head, intervals })
     }
 
-    /// Starts counting everywhere. A machine that is waking up is given a second.
+    /// Starts counting everywhere. While the machine is waking up, this retries for a second.
     pub fn start(&mut self) -> Result<()> {
         let until = Instant::now() + AWAKE;
         loop {
@@ -194,6 +197,8 @@ impl<'a, T: Transport> Session<'a, T> {
     /// Reads every counter a last time, stops, and returns the final counts as [`Self::snapshot`]
     /// does. It takes one request, unless the counts are too many to be returned with it.
     pub fn stop_and_read(&mut self) -> Result<Vec<Vec<Count>>> {
+        // A STOP with a long buffer may fail for want of memory before the driver sees it, and
+        // would stop nothing: see REPLY_BYTES. SNAPSHOT may be repeated.
         if self.counts_bytes > REPLY_BYTES {
             self.stop()?;
             return self.snapshot();
@@ -201,6 +206,8 @@ impl<'a, T: Transport> Session<'a, T> {
         let (request, room) = (self.request(), self.counts_bytes);
         let (header, body) =
             self.connection.call_with_room::<ReplyHeader>(session::STOP, &request, room)?;
+        // The session has stopped, but its counts did not fit into the room, as when a processor
+        // was added.
         if header.size as usize == size_of::<ReplyHeader>() {
             return self.snapshot();
         }
@@ -371,8 +378,8 @@ fn counts(code: RequestCode, head: &Snapshot, body: &[u8]) -> Result<Vec<Vec<Cou
     Ok(counts.chunks(sources.max(1)).map(<[Count]>::to_vec).collect())
 }
 
-/// Samples with room for `depth` branches after each; `None` if they are not laid out as they
-/// claim.
+/// Splits samples, each with room for `depth` branches after it; `None` if the bytes are not laid
+/// out as they claim.
 fn split_branches(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec<Branch>)> {
     let size = size_of::<Sample>() + depth.checked_mul(size_of::<Branch>())?;
     if count.checked_mul(size)? != body.len() {

@@ -40,9 +40,10 @@ impl Source {
     pub const SUPPORTED: u32 = wire::Source::SUPPORTED;
     /// The table of the HAL's own interface has it.
     pub const HAL: u32 = wire::Source::HAL;
-    /// It can be sampled on a CPU type that counts it: an interrupt and an address are available.
+    /// Whether it can be sampled on a CPU type that counts it: that type has the interrupt, and
+    /// samples have addresses.
     pub const SAMPLING: u32 = wire::Source::SAMPLING;
-    /// It is a timer and takes no counter.
+    /// Whether it is a timer, which takes no counter.
     pub const TIMER: u32 = wire::Source::TIMER;
     /// Its event is not what its name says.
     pub const APPROXIMATES: u32 = wire::Source::APPROXIMATES;

@@ -21,7 +21,7 @@ const STATUSES: [(u32, NtStatus); 5] = [
     (122, NtStatus::BUFFER_TOO_SMALL),
 ];
 
-/// The errors of a device that is there no more: ERROR_FILE_NOT_FOUND, ERROR_BAD_COMMAND
+/// The errors of a device that is gone: ERROR_FILE_NOT_FOUND, ERROR_BAD_COMMAND
 /// (STATUS_INVALID_DEVICE_STATE), ERROR_DEV_NOT_EXIST, ERROR_NO_SUCH_DEVICE, ERROR_DEVICE_NOT_CONNECTED
 /// and ERROR_DEVICE_REMOVED.
 const GONE: [u32; 6] = [2, 22, 55, 433, 1167, 1617];
@@ -65,7 +65,7 @@ mod tests {
         let cancelled = of(995, None);
         assert_eq!(cancelled.code(), "device-failed");
         assert!(cancelled.to_string().ends_with("it was cancelled"), "{cancelled}");
-        // It failed by itself before it could be cancelled.
+        // The request failed before it could be cancelled.
         assert_eq!(of(1450, Some(time)).code(), "device-failed");
     }
 

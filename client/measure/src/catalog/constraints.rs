@@ -1,11 +1,11 @@
 //! What a select needs, whoever names it: the counters that can count it, whether it takes two, and an
 //! MSR that halprof does not program.
 //!
-//! A raw select means the event of that code and unit mask, so it has the constraints of the rows that
-//! name it, in the processor's table or, where the vendor's list leaves such events out, in
-//! `data/constraints.csv`. Its pair of AMD's event 003h is the driver's too (hal-profile's
-//! source/amd.rs), which takes any select from any client; the client says what a name needs before it
-//! asks.
+//! A raw select means the event of that code and unit mask, so it has the constraints of the rows
+//! that name it, in the processor's table or, where the vendor's list leaves such events out, in
+//! `data/constraints.csv`. The driver also knows that AMD's event 003h takes a pair (hal-profile's
+//! source/amd.rs), because it takes any select from any client; the client knows it too, so that it
+//! can say what a name needs before it asks the driver.
 
 use super::CpuType;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 pub(super) struct Constraint {
     /// The general counters, as a mask.
     pub(super) counters: u32,
-    /// It takes a counter of even number and the next.
+    /// Whether it takes a counter of even number and the one after it.
     pub(super) pair: bool,
     /// An MSR that the event takes a value from.
     pub(super) msr: Option<u32>,
@@ -50,7 +50,7 @@ pub(super) fn of_select(cpu_type: &CpuType, select: u64) -> Option<Constraint> {
     }
     let constraints = || rows.iter().map(|row| row.constraint);
     let counters = constraints().map(|one| one.counters).min_by_key(|mask| mask.count_ones())?;
-    // A code that also counts something without the MSR may be meant so.
+    // If the code also counts something without the MSR, the user may mean that.
     let needs_msr = constraints().all(|one| one.msr.is_some());
     let msr = constraints().find_map(|one| one.msr).filter(|_| needs_msr);
     Some(Constraint { counters, pair: constraints().any(|one| one.pair), msr })
@@ -58,7 +58,7 @@ pub(super) fn of_select(cpu_type: &CpuType, select: u64) -> Option<Constraint> {
 
 /// A row with a select's code.
 struct Matched {
-    /// It has the unit mask too.
+    /// Whether it has the unit mask too.
     same_mask: bool,
     constraint: Constraint,
 }

@@ -34,7 +34,7 @@ const MSRS: [(u32, &str); 8] = [
 /// Why a CPU type does not count an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEncoded {
-    /// It takes a value from an MSR that halprof does not program.
+    /// The event takes a value from an MSR that halprof does not program.
     #[error("it needs MSR {0:#X}{contents}, which halprof does not program", contents = contents(*.0))]
     NeedsMsr(u32),
     /// Anything else, in words.
@@ -136,8 +136,8 @@ impl CpuType {
         constraints::of_select(self, select).is_some_and(|constraint| constraint.pair)
     }
 
-    /// Whether some of its counters may not count every event: not AMD's before family 17h, of which
-    /// the driver knows the constraints, and not the historic ones.
+    /// Whether the client must know which counters can count an event. For AMD's before family 17h
+    /// and the historic processors the driver knows these constraints.
     pub(super) fn limits_counters(&self) -> bool {
         match &self.processor.vendor {
             b"GenuineIntel" => self.processor.pmu_version != 0,

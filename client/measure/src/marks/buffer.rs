@@ -1,7 +1,8 @@
 //! The recorder's side of the buffer.
 //!
-//! The program is not trusted: it may write anything anywhere in the buffer at any time. Everything
-//! is copied once and then checked; what is invalid is left out and counted.
+//! The program is not trusted: it may write anything anywhere in the buffer at any time. So
+//! everything is first copied, once, and the copy is checked: a check of the shared words
+//! themselves could be overtaken. Invalid data is left out and counted.
 
 use super::memory::Mapping;
 use super::rate::{Moment, Rate};
@@ -16,7 +17,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The number of distances of calibration marks that are kept.
+/// The number of distances of calibration marks that are kept. Each process makes 256, so those of
+/// some 64 processes are kept, and a program that starts many takes no more memory.
 const DISTANCES_MAX: usize = 1 << 14;
 
 /// The minimum time for which the clocks are compared.
@@ -215,6 +217,8 @@ impl Reader {
 
     /// Checks the marks of one thread and keeps the valid ones.
     fn take(&mut self, shared: &Shared, owner: u64, marks: &mut Vec<Mark>) {
+        // Read after the marks: a mark cannot be later, except by the skew of its processor's
+        // counter.
         let latest = timestamp().saturating_add(rate::SKEW_TICKS);
         let earliest = self.begun.saturating_sub(rate::SKEW_TICKS);
         let copied = std::mem::take(&mut self.copied);

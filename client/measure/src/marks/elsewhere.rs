@@ -3,7 +3,7 @@
 use super::shared::Shared;
 use std::io;
 
-/// There is none.
+/// No value: there is no shared memory here.
 #[derive(Debug)]
 pub(super) enum Mapping {}
 

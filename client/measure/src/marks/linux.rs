@@ -23,8 +23,8 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     pub(super) fn create() -> io::Result<Self> {
-        // Not closed on exec: the program inherits it.
-        // SAFETY: the name ends with a 0.
+        // Without MFD_CLOEXEC, because the program inherits the descriptor. SAFETY: the name ends
+        // with a 0.
         let file =
             unsafe { libc::memfd_create(c"halprof-marks".as_ptr(), libc::MFD_ALLOW_SEALING) };
         done(file)?;
@@ -68,8 +68,8 @@ fn map(file: RawFd) -> Option<NonNull<Shared>> {
 /// there is no such descriptor, or if it is something else.
 pub(super) fn attach(handle: isize) -> Option<&'static Shared> {
     let file = RawFd::try_from(handle).ok()?;
-    // The number may have become another file's, which is left as it is.
-    // SAFETY: no pointer is passed.
+    // Another file may have this number by now. Only fcntl and fstat touch it until it proves to be
+    // the buffer. SAFETY: no pointer is passed.
     let seals = unsafe { libc::fcntl(file, libc::F_GET_SEALS) };
     if seals != SEALS || length(file)? != SIZE {
         return None;
@@ -94,7 +94,7 @@ pub(super) fn owner() -> u64 {
     u64::from(std::process::id()) << 32 | u64::from(thread.cast_unsigned())
 }
 
-/// From now on the child of a fork takes chunks of its own.
+/// Makes the child of a later fork take its own chunks.
 pub(super) fn watch_forks() {
     extern "C" fn forked() {
         super::forked();

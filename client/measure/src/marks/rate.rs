@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 /// The largest difference of the time-stamp counters of two processors: a millisecond at 4 GHz.
 pub(super) const SKEW_TICKS: u64 = 1 << 22;
 
-/// Pairs of readings at either end, of which the closest pair is used.
+/// Pairs of readings at either end. The closest pair is used: an interrupt between its two readings
+/// makes a pair wide.
 const PAIRS: usize = 16;
 
 /// A rate of the time-stamp counter, and how well it is known.
@@ -61,8 +62,8 @@ impl Moment {
         let over = self.at.saturating_duration_since(earlier.at);
         let ticks = u128::from(self.ticks.saturating_sub(earlier.ticks));
         let nanoseconds = over.as_nanos().max(1);
-        // Each lies in the middle of its pair to within half its width; the clock itself adds its
-        // step.
+        // Each moment lies within its pair, so taking the middle is wrong by half the width at
+        // most. The system's clock adds its step at either end.
         let apart = u128::from(self.apart.midpoint(earlier.apart));
         let steps = 2 * system_step().as_nanos();
         let error = apart * 1_000_000_000 / ticks.max(1) + steps * 1_000_000_000 / nanoseconds;

@@ -1,7 +1,7 @@
 //! The memory that a program and its recorder share.
 //!
-//! Neither side takes its contents for more than numbers: all of it is atomic, any bits are valid,
-//! and nothing in it is used as an address or a length unchecked.
+//! Each side treats the contents as numbers only: all of it is atomic, any bits are valid, and
+//! neither side uses a number as an address or a length before checking it.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -12,9 +12,10 @@ pub(super) const CHANNELS_MAX: usize = 256;
 /// The longest name of a channel, in bytes.
 pub(super) const NAME_MAX: usize = NAME_WORDS * size_of::<u64>();
 
-/// The largest number of threads that mark at once: each has a chunk.
+/// The largest number of threads that make marks at once: each has a chunk. With 8 KiB each, they
+/// are the 32 MiB of the buffer.
 pub(super) const CHUNKS: usize = 4096;
-/// Makes a chunk 8 KiB long.
+/// As many marks as make a chunk 8 KiB long.
 pub(super) const MARKS: usize = 340;
 const NAME_WORDS: usize = 7;
 

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 /// The most sources of a region: more than any processor counts at once.
 pub(super) const EVENTS_MAX: usize = 32;
 
-/// A difference of the machine's two clocks that is less than this is no sleep: they are not read at
-/// the same moment.
+/// A smaller difference of the machine's two clocks is not taken for sleep, because they are not
+/// read at the same moment.
 const SLEPT_MS: u64 = 100;
 
 /// The number of tries to read the counters without a switch between them.
@@ -28,7 +28,7 @@ pub(super) struct Reading {
     pub(super) ticks: u64,
     /// One value for each source, in their order.
     pub(super) values: [u64; EVENTS_MAX],
-    /// The number of switches of the thread, where a switch voids a passage.
+    /// The number of context switches of the thread, if a switch voids a passage.
     pub(super) switches: u64,
     /// The time that the machine has slept since it started.
     pub(super) slept_ms: u64,
@@ -124,7 +124,7 @@ impl Counters for Profiled<'_> {
 /// The counters of the processor that runs the thread, valid while it stays on that processor.
 pub(super) struct Direct<'a> {
     pub(super) platform: &'a dyn Platform,
-    /// For the number of context switches.
+    /// Counts the thread's context switches.
     pub(super) profile: Box<dyn Profile>,
     pub(super) counters: Arc<[ThreadCounter]>,
 }
@@ -190,7 +190,7 @@ pub(super) struct Processors<'a, T: Transport> {
     pub(super) session: Arc<Mutex<Session<'a, T>>>,
     /// The processors; empty for all that the session counts.
     pub(super) indexes: Vec<u32>,
-    /// On a real machine, the thread's own clock; a model's time is in its counts.
+    /// The thread's clock on a real machine; `None` on a model, whose time is in its counts.
     pub(super) platform: Option<&'a dyn Platform>,
 }
 

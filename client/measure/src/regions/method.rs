@@ -138,7 +138,7 @@ pub(super) fn choose<'a, T: Transport>(
         match tried {
             Ok(offer) => return Ok((session, offer, rejected)),
             Err(error) if requested == Some(method) => return Err(error),
-            // On a model nobody expects another method.
+            // On a model nobody expects another method, so the reason is not worth showing.
             Err(_) if platform.is_none() => {}
             Err(error) => rejected.push(format!("not counted {}: {error}", method.in_words())),
         }
@@ -178,7 +178,7 @@ fn offer<'a, T: Transport>(
     let rdpmc = method == Method::Rdpmc;
     let (mask, counters) = session.thread_counters()?;
     let mask = if rdpmc { 0 } else { mask };
-    // This thread finds out, for all of them, whether Windows grants it.
+    // This thread tries it once, on behalf of all threads that will count.
     platform.profile(mask).map_err(refused)?;
     if rdpmc {
         session.allow_rdpmc()?;

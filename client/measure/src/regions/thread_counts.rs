@@ -65,7 +65,7 @@ impl ThreadCounts {
         let (share, regions) = Share::take(&key)?;
         let reader = RefCell::new(regions.reader()?);
         let opened = Rc::new(OnThread { key, reader, regions, _share: share });
-        // At the end of a thread there may be no list any more, and nothing is shared.
+        // While a thread ends, its list may be gone already; then nothing is shared.
         let _ = THREAD.try_with(|thread| {
             let mut thread = thread.borrow_mut();
             thread.retain(|one| one.strong_count() != 0);
@@ -253,7 +253,7 @@ fn start(key: &Key) -> Result<Regions<'static, Machine>> {
     Regions::of_threads(SessionConnection::Owned(Box::new(connection)), &key.list, platform)
 }
 
-/// Without the driver there is only Windows' tracing.
+/// The error without the driver: Windows' tracing is then the only backend, and it cannot do this.
 fn without_driver(error: Error) -> Error {
     match error {
         Error::NoDriver { message, hint } => {

@@ -8,9 +8,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is more: the bound of the ratio does not reach 1.
+    /// The value is larger than the earlier one: the bound of the ratio does not reach 1.
     More,
-    /// It is fewer: the bound of the ratio does not reach 1.
+    /// The value is smaller than the earlier one: the bound of the ratio does not reach 1.
     Fewer,
     /// It differs by less than 5 %, bound included, or not at all.
     Same,
@@ -37,7 +37,7 @@ pub const SAME_WITHIN: f64 = 0.05;
 pub struct Bounded {
     /// The value, in any unit.
     pub value: f64,
-    /// In the same unit; 0 of an exact value, `None` if it is not known.
+    /// The bound in the same unit; 0 for an exact value, `None` if it is not known.
     pub bound: Option<f64>,
 }
 

@@ -31,7 +31,8 @@ use std::fmt;
 pub struct SampledSource {
     /// The number in the backend's list.
     pub id: u32,
-    /// Between samples: of the timer in units of 100 ns, else in events.
+    /// The interval between samples: in units of 100 ns for the timer, in events for all other
+    /// sources.
     pub interval: u32,
 }
 
@@ -56,7 +57,7 @@ pub struct TraceRequest {
 pub struct TraceState {
     /// The bytes written to the file.
     pub bytes: u64,
-    /// Events that found no room.
+    /// Events that were lost because no buffer had room.
     pub events_lost: u64,
     /// Buffers that could not be written.
     pub buffers_lost: u64,

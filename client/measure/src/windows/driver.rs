@@ -80,7 +80,8 @@ impl Driver {
     }
 }
 
-/// Whoever has taken the device's name learns who opens it, and cannot act as that user.
+/// Opens the device. If another program has taken its name, that program learns who opens it, but
+/// cannot act as that user (SECURITY_IDENTIFICATION).
 fn open(path: &OsStr) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -55,15 +55,16 @@ use windows_sys::core::{BOOL, GUID, s, w};
 /// The mutex of the session's owner, for all sessions of users.
 const MUTEX: &str = r"Global\halprof-etw";
 
-/// The folder of the session's files, below the folder of Windows. Only administrators can make
-/// anything there, so that nobody else can have prepared it.
+/// The folder of the session's files, below the folder of Windows. Only administrators can create
+/// anything there, so nobody else can have prepared it.
 const FOLDER: &str = r"System32\LogFiles\halprof";
 /// The folder of an account that has been given the right to trace, below its local application data.
 const FOLDER_OF_USER: &str = r"halprof\traces";
-/// All access for SYSTEM and administrators, also to what is in it, and nothing inherited.
+/// Full access for SYSTEM and administrators, to the folder and everything in it; nothing is
+/// inherited.
 const ADMINISTRATORS: &str = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 
-// What `tracing` lays out by itself is what evntrace.h lays out, as windows-sys has it.
+// The structures that `tracing` lays out itself agree with evntrace.h, as windows-sys has it.
 const _: () = {
     assert!(size_of::<EVENT_TRACE_PROPERTIES>() == HEADER_BYTES);
     assert!(align_of::<EVENT_TRACE_PROPERTIES>() == align_of::<Properties>());
@@ -131,8 +132,9 @@ impl fmt::Debug for EtwCalls {
 }
 
 impl Calls for EtwCalls {
-    /// The mutex is never waited for: a thread that owns one gets it again, and only its thread can give
-    /// it back. That it exists says the same, for every thread and process, until its handle is closed.
+    /// Only the mutex's existence counts; nobody waits for it. A thread that owns a mutex would get
+    /// it again, and only that thread could release it, but the mutex exists for every thread and
+    /// process alike, until its handle is closed.
     fn lock(&mut self) -> Result<Lock, u32> {
         let name = terminated(MUTEX);
         // SAFETY: the name ends with a zero; null means the access that objects of this user have.
@@ -154,8 +156,9 @@ impl Calls for EtwCalls {
         self.mutex = None;
     }
 
-    /// In the token of the process, which is where other tools have it: that Windows looks at the
-    /// thread's is not documented. A program that is started while it is enabled would inherit it.
+    /// Enables it in the token of the process, as other tools do: no document says that Windows
+    /// looks at the thread's token. It is disabled soon, because a program that is started
+    /// meanwhile would inherit it.
     fn set_privilege(&mut self, enabled: bool) -> Result<(), u32> {
         if !enabled {
             let Some((token, before)) = self.privilege.take() else { return Ok(()) };
@@ -280,7 +283,7 @@ impl Calls for EtwCalls {
     }
 }
 
-/// The folder below the folder of Windows. Wine has nothing above it either.
+/// The folder below the folder of Windows. It creates the folder above too, which Wine lacks.
 fn folder_of_administrators() -> io::Result<PathBuf> {
     let folder = windows_folder()?.join(FOLDER);
     if let Some(above) = folder.parent() {
@@ -336,7 +339,8 @@ type Query = unsafe extern "system" fn(
     *mut u32,
 ) -> WIN32_ERROR;
 
-/// The function, looked up when it is needed: Wine has none, and a program that imports it ends there.
+/// The function, looked up when it is needed: Wine lacks it, so a program that imports it would not
+/// start there.
 fn query_function() -> Result<Query, u32> {
     // SAFETY: the name ends with a zero. This program imports the module, so it stays loaded.
     let module = unsafe { GetModuleHandleW(w!("advapi32.dll")) };
@@ -364,8 +368,8 @@ fn token() -> Result<OwnedHandle, u32> {
     Ok(unsafe { OwnedHandle::from_raw_handle(token) })
 }
 
-/// Ends the session before Windows ends the process: it waits for the handlers, but not for any other
-/// thread. It calls first the handler that was added last, which is this one.
+/// Ends the session before Windows ends the process. Windows waits for console handlers, but for no
+/// other thread, and it calls the handler that was added last first, which is this one.
 fn end_with_console() {
     unsafe extern "system" fn handler(event: u32) -> BOOL {
         if matches!(event, CTRL_CLOSE_EVENT | CTRL_LOGOFF_EVENT | CTRL_SHUTDOWN_EVENT) {
@@ -373,8 +377,8 @@ fn end_with_console() {
         }
         FALSE
     }
-    // Without a console there is none to close.
-    // SAFETY: the handler is a function, which is never freed.
+    // Fails without a console, and then there is none to close. SAFETY: the handler is a function,
+    // which is never freed.
     unsafe { SetConsoleCtrlHandler(Some(handler), TRUE) };
 }
 

@@ -13,22 +13,21 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::System::Threading::{GetCurrentThread, OpenThreadToken};
 
-/// The debug privilege of the calling thread, until this is dropped. Windows reveals the modules of
-/// services, and from Windows 11 24H2 on the kernel's addresses, to nobody else; without it less is
-/// revealed.
+/// The debug privilege of the calling thread, until this is dropped. Only with it does Windows
+/// reveal the modules of services and, from Windows 11 24H2 on, the kernel's addresses.
 ///
-/// It is enabled in a token of the thread, not in that of the process: a program inherits the
-/// token of the process that starts it, with every privilege that is enabled there.
+/// It is enabled in a token of the thread, not of the process: a program inherits the token of the
+/// process that starts it, with every privilege that is enabled there.
 #[derive(Debug)]
 pub struct DebugPrivilege {
     impersonates: bool,
-    /// It belongs to the thread that enabled it.
+    /// Keeps this on the thread that enabled the privilege.
     _thread: PhantomData<*const ()>,
 }
 
 impl DebugPrivilege {
-    /// Enables the privilege, if the user has it. A thread that impersonates somebody goes on with
-    /// what that user may do.
+    /// Enables the privilege, if the user has it. A thread that already impersonates a user keeps
+    /// that user's rights.
     #[must_use]
     pub fn enable() -> Self {
         let impersonates = token().is_none() && impersonate();
@@ -106,7 +105,8 @@ pub(super) fn adjust(
             &raw mut returned,
         )
     };
-    // It succeeds also where the account lacks the privilege.
+    // AdjustTokenPrivileges also succeeds where the account lacks the privilege; only the error
+    // says so.
     match last_error() {
         error if done == FALSE || error == ERROR_NOT_ALL_ASSIGNED => Err(error),
         _ => Ok(before),

@@ -1,9 +1,9 @@
 //! Exact counts of threads, from a trace whose context switches carry the values of counters.
 //!
-//! Between two switches of a processor one thread runs there: the difference of the values is what
-//! happened in its *slice*, in the interrupts and deferred calls that hit it too. What ran before the
-//! first switch of a processor and after its last one is not known, nor what ran where a switch was
-//! lost. Values are those of a processor's counters, and are never subtracted across processors.
+//! Between two switches of a processor one thread runs there. The difference of the values is what
+//! happened in that *slice*, including interrupts and deferred calls during it. It is not known
+//! what ran before the first switch of a processor, after its last one, or where a switch was lost.
+//! Values belong to the counters of one processor, and are never subtracted across processors.
 
 use super::etl::{self, Etl};
 use super::lives::{Lives, Process, Thread, between};
@@ -26,13 +26,12 @@ const RECORD: &str = "Record one with `xperf -on PROC_THREAD+LOADER+CSWITCH -pmc
 pub struct Query {
     /// Only slices on these processors; empty for all.
     pub processors: Vec<u32>,
-    /// Apart by interval of this length, if there is one. A slice is in the interval in which it
-    /// ends: only then its counts are known.
+    /// The length of the intervals into which counts are divided, if any. A slice belongs to the
+    /// interval in which it ends, because its counts are known only then.
     pub interval_ns: Option<NonZeroU64>,
 }
 
-/// The counts of all threads of a trace. Serialized, it is what is known of the trace without its
-/// threads.
+/// The counts of all threads of a trace. The serialized form has everything except the threads.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub struct TraceCounts {
@@ -47,7 +46,7 @@ pub struct TraceCounts {
     pub processor_count: u32,
     /// The processors whose slices are counted.
     pub processors: Vec<u32>,
-    /// From the trace's beginning to its last event.
+    /// The time from the trace's beginning to its last event.
     pub elapsed_ns: u64,
     /// The processes that have threads here.
     #[serde(skip)]
@@ -60,7 +59,7 @@ pub struct TraceCounts {
     pub cells: Vec<Cell>,
     /// The time of the processors that is unattributed.
     pub unknown: Unknown,
-    /// Events that the session lost, whatever they were.
+    /// Events of any kind that the session lost.
     pub lost_events: u64,
     /// Buffers that it lost, whatever they held.
     pub lost_buffers: u64,
@@ -73,7 +72,7 @@ pub struct TraceCounts {
     pub doubts: Vec<String>,
 }
 
-/// A thread, and whether its counts are all.
+/// A thread, and whether its counts are complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedThread {
     /// The thread.
@@ -113,7 +112,8 @@ pub struct Sums {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub struct Unknown {
-    /// Before the first switch of each processor; of a processor without switches all its time.
+    /// Before the first switch of each processor; for a processor without switches, all of its
+    /// time.
     pub before_first_ns: u64,
     /// After the last one.
     pub after_last_ns: u64,
@@ -121,8 +121,8 @@ pub struct Unknown {
     pub lost_ns: u64,
     /// The number of lost switches.
     pub lost_switches: u64,
-    /// Slices that belong to a thread, but whose counts are not known, because a switch at one of
-    /// their ends has no values, or some that cannot be, or somebody else changed a counter.
+    /// Slices that belong to a thread, but have no counts: a switch at one of their ends has no
+    /// values or impossible ones, or somebody else changed a counter.
     pub slices_without_counts: u64,
 }
 
@@ -197,8 +197,9 @@ struct Span {
     edges: [Option<(Vec<u64>, u64)>; 2],
 }
 
-/// How many times what all other slices counted the first or the last slice of a processor may have
-/// counted: nothing but such a ratio shows that the value at its outer end is wrong.
+/// The first or the last slice of a processor may have counted this many times what all other
+/// slices counted. No third value confirms the one at its outer end, so only such a ratio shows
+/// that it is wrong.
 const MOST_AT_EDGE: u128 = 9;
 
 /// Counts while somebody reads a trace.
@@ -268,11 +269,11 @@ impl<'a> Counter<'a> {
         let span = self.spans.entry(event.processor).or_insert(new);
         span.last = event.time;
         let interval = self.interval(event.time);
-        // A thread whose slice has no end in the trace was there nevertheless.
+        // Even if this slice has no end in the trace, the thread ran: it gets a row.
         let InstanceNumber(thread) = self.lives.threads.current(switch.new_thread);
         self.cells.entry((interval, thread, event.processor)).or_default();
         if !is_end {
-            // It ends a slice that began before the trace, or whose beginning was lost.
+            // This switch ends a slice that began before the trace, or whose beginning was lost.
             let InstanceNumber(thread) = self.lives.threads.current(switch.old_thread);
             self.cells.entry((interval, thread, event.processor)).or_default().switches += 1;
         }
@@ -361,7 +362,7 @@ impl<'a> Counter<'a> {
         Ok(counts)
     }
 
-    /// What could not be read, and the values that cannot be.
+    /// What could not be read, and the impossible values.
     fn damage(&self, trace: &Etl) -> Vec<String> {
         let damage = etl::damage(trace).into_iter();
         let slices = Some(self.slices.impossible()).filter(|&slices| slices != 0);
@@ -378,7 +379,7 @@ impl<'a> Counter<'a> {
         let edges = self.spans.values().flat_map(|span| span.edges.iter().flatten());
         let mut doubts = BTreeMap::new();
         for (counts, time_ns) in edges {
-            // Of a short trace a slice may well be most.
+            // In a short trace, one slice may rightly have most of the counts.
             let is_short = time_ns.saturating_mul(10) < all.counted_ns;
             for (source, (&count, &sum)) in counts.iter().zip(&all.counts).enumerate() {
                 let count = u128::from(count);

@@ -1,14 +1,14 @@
-//! The threads of a trace with their processes: identifiers of both are used again.
+//! The threads of a trace with their processes. Windows reuses the identifiers of both.
 
 use halprof_etw::join::threads::{Instance, Threads};
 use halprof_etw::payload::{Change, process};
 use halprof_etw::{Clock, Event, EventKind};
 use std::collections::HashMap;
 
-/// The name of the process of the idle threads, which Windows leaves empty.
+/// The name for the process of the idle threads; Windows leaves that name empty.
 const IDLE: &str = "Idle";
 
-/// A process: identifiers are used again, so two may have the same.
+/// A process. Two may have the same identifier, because Windows reuses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// `None` for threads whose process no event names.
@@ -36,16 +36,17 @@ struct ProcessLife {
     has_ended: bool,
 }
 
-/// The threads and processes of a trace, as far as it was read.
+/// The threads and processes of a trace, as far as it has been read.
 #[derive(Debug, Default)]
 pub struct Lives {
-    /// The instances of threads, by whose numbers what they did is kept.
+    /// The instances of threads. What a thread did is kept by the number of its instance.
     pub threads: Threads,
     processes: HashMap<u32, Vec<ProcessLife>>,
 }
 
 impl Lives {
-    /// Reads an event, after all that asks for the threads of a context switch.
+    /// Reads an event. Whoever asks for the threads of a context switch does so before this call,
+    /// because the switch may end its old thread.
     pub fn event(&mut self, event: &Event<'_>) {
         self.threads.event(event);
         if let EventKind::Process(process) = &event.kind {
@@ -102,8 +103,8 @@ impl Lives {
     }
 }
 
-/// The nanoseconds between two times. They are differences of times since the trace began, so that
-/// the parts of a span add up to it whatever the clock's frequency.
+/// The nanoseconds between two times. Both are first converted to nanoseconds since the trace
+/// began, so that the parts of a span add up to the span at any frequency of the clock.
 pub fn between(clock: Clock, begin: i64, end: i64) -> u64 {
     u64::try_from(clock.ns(end).saturating_sub(clock.ns(begin))).unwrap_or(0)
 }

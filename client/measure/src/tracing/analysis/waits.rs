@@ -1,8 +1,8 @@
 //! Waits of threads, by the context switches of a trace.
 //!
-//! A thread is off the processors from the switch that takes it off to the next one that puts it on,
-//! on whatever processor. The first of them says why: it waits for something, or others ran in its
-//! place.
+//! A thread is off the processors from the switch that takes it off until a switch puts it on
+//! again, on any processor. The first switch says why: the thread waits for something, or others
+//! run in its place.
 
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::processor::Switch;
@@ -12,9 +12,9 @@ use std::collections::HashMap;
 /// Why a thread is off the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It is in another state than waiting: a `KTHREAD_STATE`.
+    /// The thread does not wait, but is in this `KTHREAD_STATE`.
     State(i8),
-    /// It waits: a `KWAIT_REASON`.
+    /// The thread waits, for this `KWAIT_REASON`.
     Wait(i8),
 }
 
@@ -29,7 +29,7 @@ pub struct Wait {
     pub reason: Reason,
 }
 
-/// The waits of all threads but the idle ones, which wait for work.
+/// The waits of all threads except the idle threads, which only wait for work.
 #[derive(Debug, Default)]
 pub struct Waits {
     /// Threads that are off: since when, and why.
@@ -43,8 +43,8 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Reads an event; other events than context switches say only whether some are missing. Returns
-    /// the wait that it ends.
+    /// Reads an event and returns the wait that it ends. Other events than context switches only
+    /// say whether some are missing.
     pub fn event(&mut self, threads: &mut Threads, event: &Event<'_>) -> Option<Wait> {
         if event.is_after_gap {
             self.lose(threads, event.processor);
@@ -55,7 +55,8 @@ impl Waits {
         }
     }
 
-    /// Forgets since when the thread of a processor is off: switches of it are missing.
+    /// Forgets since when the last thread of a processor is off, because switches of that processor
+    /// are missing.
     fn lose(&mut self, threads: &mut Threads, processor: u16) {
         if let Some(running) = self.running.remove(&processor) {
             self.lost_switches += 1;

@@ -54,10 +54,10 @@ pub enum Folder {
 
 /// What a session needs of Windows.
 pub trait Calls: Debug + Send {
-    /// Makes the mutex whose existence says that a session has an owner; one whose owner has died is
-    /// gone. Also this process is refused a second one.
+    /// Creates the mutex whose existence says that a session has an owner. Windows removes it when
+    /// the owner dies. A second one is refused, to this process too.
     fn lock(&mut self) -> Result<Lock, u32>;
-    /// Gives it back.
+    /// Closes the mutex.
     fn unlock(&mut self);
     /// Enables SeSystemProfilePrivilege in this process, or disables it again.
     fn set_privilege(&mut self, enabled: bool) -> Result<(), u32>;
@@ -67,7 +67,8 @@ pub trait Calls: Debug + Send {
     fn control_trace(&mut self, control: Control, properties: &mut Properties) -> Result<(), u32>;
     /// TraceSetInformation; handle 0 where the setting is the machine's.
     fn set(&mut self, handle: u64, class: Class, data: &[u8]) -> Result<(), u32>;
-    /// EnableTraceEx2: has programs write a provider's events into a session, and waits until they know.
+    /// EnableTraceEx2: makes programs write a provider's events into a session, and waits until
+    /// they know.
     fn enable(&mut self, handle: u64, provider: &Provider) -> Result<(), u32>;
     /// TraceQueryInformation with handle 0; returns the length of the reply. The buffer begins at an
     /// address that any type may have.

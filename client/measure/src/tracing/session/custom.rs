@@ -1,9 +1,9 @@
 //! A vendor's events as sources of Windows' own tracing: its custom profile sources.
 //!
-//! Windows learns them from a registry file, for every tool and for good, or from a recording profile
-//! for WPR. Either form has an event code, a unit mask, a counter mask and three flags, and
-//! nothing else that an event may need: each event that it cannot express is excluded, with the
-//! reason.
+//! Windows learns them from a registry file, permanently and for every tool, or from a recording
+//! profile, for WPR alone. Either form has an event code, a unit mask, a counter mask and three
+//! flags, and nothing else that an event may need: each event that it cannot express is excluded,
+//! with the reason.
 //!
 //! Sources of the forms: Microsoft's "Recording Hardware Performance (PMU) Events",
 //! WPRControlProfiles.xsd, and the scripts that write such registry files: Microsoft's MSO-Scripts
@@ -50,8 +50,8 @@ struct Group<'a> {
 }
 
 impl<'a> CustomSources<'a> {
-    /// The events that have a `matching` name. One that several CPU types have belongs to the first
-    /// of them, because a source is known by its name.
+    /// The events that have a `matching` name. An event that several CPU types have belongs to the
+    /// first of them, because Windows knows a source by its name alone.
     pub fn new(catalog: &'a Catalog, form: Form, matching: impl Fn(&str) -> bool) -> Result<Self> {
         let mut declared: BTreeMap<String, u64> = BTreeMap::new();
         let mut groups = Vec::new();
@@ -117,7 +117,7 @@ impl<'a> CustomSources<'a> {
         self.groups.iter().filter(|group| !group.events.is_empty())
     }
 
-    /// What no document states about these sources.
+    /// What no document says about these sources.
     fn unknowns(&self) -> Vec<&'static str> {
         let some = |is_so: fn(&Group<'_>) -> bool| self.groups().any(is_so);
         let unknowns = [
@@ -188,7 +188,7 @@ impl Group<'_> {
     }
 }
 
-/// What an event is left out for that another CPU type has too.
+/// Why an event is left out that an earlier CPU type has too.
 const fn duplicate(same_select: bool) -> &'static str {
     if same_select {
         "an equal event of the same name above"
@@ -226,7 +226,8 @@ fn exclusion(form: Form, cpu_type: &CpuType, event: &Event) -> Option<&'static s
     reasons.into_iter().find(|(applies, _)| *applies).map(|(_, reason)| reason)
 }
 
-/// What the names of events have, which neither form would take for its own syntax.
+/// Whether a letter may be in a name: those of the vendors' lists, none of which is syntax of
+/// either form.
 const fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.')
 }

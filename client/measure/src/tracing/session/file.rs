@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct TraceFile(PathBuf);
 
 impl TraceFile {
-    /// The file at this path, from now on.
+    /// Takes over the file at this path, which may not exist yet.
     pub const fn new(path: PathBuf) -> Self {
         Self(path)
     }
@@ -19,8 +19,8 @@ impl TraceFile {
         &self.0
     }
 
-    /// Keeps a copy. It belongs to whom the destination's folder says: the file itself is for whom its
-    /// own folder says, mostly administrators, and moving it would keep that.
+    /// Makes a copy at `destination`. A copy gets the access rights of its new folder; moving the
+    /// file would keep those of the session's folder, which are mostly administrators' alone.
     pub fn copy_to(&self, destination: &Path) -> Result<()> {
         fs::copy(&self.0, destination).map_err(|error| Error::writing(destination, error))?;
         Ok(())
@@ -29,7 +29,8 @@ impl TraceFile {
 
 impl Drop for TraceFile {
     fn drop(&mut self) {
-        // A file that stays is found by the next session, or was never written.
+        // Ignored: the file may never have been written, and the next session removes one that
+        // stays.
         let _ = fs::remove_file(&self.0);
     }
 }

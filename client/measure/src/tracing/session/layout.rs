@@ -25,17 +25,18 @@ const TRACED_GUID: u32 = 0x2_0000;
 const FILE_SEQUENTIAL: u32 = 0x1;
 /// EVENT_TRACE_SYSTEM_LOGGER_MODE: the kernel's events, from Windows 8 on.
 const SYSTEM_LOGGER: u32 = 0x0200_0000;
-/// Seconds after which buffers are written as a whole, however little is in them; 0 for when they are
-/// full. Nobody reads the file before the session has ended.
+/// Seconds after which Windows writes a whole buffer, however little is in it; 0 writes buffers
+/// when they are full. That is enough, because nobody reads the file before the session has ended.
 const FLUSH_SECONDS: u32 = 0;
 
-/// The size of a buffer. Samples and switches are written where no buffer can be allocated, so that
-/// all buffers are there from the start: many small ones waste less than few large ones.
+/// The size of a buffer. Samples and switches are written where the kernel cannot allocate a
+/// buffer, so all buffers exist from the start; many small ones waste less than few large ones.
 const BUFFER_KB: u32 = 64;
 const BUFFERS_PER_PROCESSOR: u32 = 32;
 /// Windows wants at least two for each processor.
 const FEWEST_PER_PROCESSOR: u32 = 4;
-/// 256 MB, unless that were fewer than the fewest: buffers are memory that is never paged out.
+/// 256 MB of buffers, unless that would be fewer than FEWEST_PER_PROCESSOR: buffers are never paged
+/// out.
 const BUFFERS_MAX: u32 = 4096;
 
 /// EVENT_TRACE_PROPERTIES and both names. Windows overwrites it at each call.
@@ -84,8 +85,8 @@ impl Properties {
         properties
     }
 
-    /// The properties of a session that traces what is requested into a file of at most so many
-    /// megabytes; `None` if the path is too long, or is no text.
+    /// The properties of a session that traces what is requested into a file of at most this many
+    /// megabytes; `None` if the path is too long, or not valid Unicode.
     pub fn into_file(
         file: &Path,
         megabytes: u32,
@@ -107,7 +108,7 @@ impl Properties {
         copy_name(file.to_str()?, &mut properties.log_file_name).then_some(properties)
     }
 
-    /// Whether these are of a session of halprof's.
+    /// Whether this session is halprof's, by its GUID.
     pub fn is_ours(&self) -> bool {
         self.guid == SESSION_GUID_BYTES
     }
@@ -157,8 +158,8 @@ pub(super) struct ProfileInterval {
     pub(super) interval: u32,
 }
 
-/// The groups of kernel events in the words of the mask: EnableFlags, and the PERF groups whose
-/// highest three bits are the word's index.
+/// The groups of kernel events in the words of the mask: EnableFlags in word 0, and the PERF
+/// groups, whose highest three bits are the index of their word.
 ///
 /// `EVENT_TRACE_FLAG_NO_SYSCONFIG` leaves out what describes the machine: devices, services, disks.
 const NO_CONFIGURATION: [u32; 8] = [0x1000_0000, 0, 0, 0, 0, 0, 0, 0];

@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The note's name in the folder of sessions. Only who may make a session can open it: what an elevated
-/// process finds is what an administrator's halprof wrote.
+/// The note's name in the folder of sessions. Only accounts that may start a session can open that
+/// folder, so an elevated process reads only what an administrator's halprof wrote.
 const NAME: &str = "session.json";
 
 /// Written before a session starts, and removed after everything is as it was.
@@ -37,7 +37,7 @@ impl Note {
     }
 
     pub(super) fn remove(folder: &Path) {
-        // One that stays costs the next session a second restoration of the same.
+        // Ignored: if the note stays, the next session restores the same intervals once more.
         let _ = fs::remove_file(folder.join(NAME));
     }
 }

@@ -1,9 +1,9 @@
 //! Finds what a user names in a backend's list of sources, and divides it into what one session can
 //! count.
 //!
-//! Windows names its sources itself: a name is found as it stands, as halprof's and Linux perf's names
-//! of the same event, or by its number. Nothing else can be measured: no raw selects, no vendor's
-//! events, no user or kernel mode alone.
+//! Windows has its own names of sources. A source is found by that name, by halprof's or Linux
+//! perf's name of the same event, or by its number. Nothing else can be measured: no raw selects,
+//! no vendor's events, no user or kernel mode alone.
 
 use super::{ProfileSource, TIMER};
 use crate::error::{Error, Result};
@@ -17,8 +17,8 @@ pub const IN_PASSES: &str = "Name fewer sources, or count them in several runs."
 /// The hint where a group is too large for any session.
 const FEWER: &str = "Name fewer sources together.";
 
-/// What counts the same, best first: Windows' names, and what others call it. Which of them Windows
-/// lists differs from machine to machine.
+/// Names of the same event: Windows' own, best first, and what others call it. Machines differ in
+/// which of Windows' names they list.
 const NAMES: [(&[&str], &[&str]); 9] = [
     (
         &["TotalCycles", "UnhaltedCoreCycles", "UnhaltedCoreCyclesFixed"],
@@ -51,7 +51,7 @@ pub const COUNTERS: u32 = 4;
 /// Cycles between samples where nothing is named: about a thousand samples a second of a busy
 /// processor.
 const INTERVAL_OF_CYCLES: u32 = 1_000_000;
-/// Events between samples of what is named, where Windows does not say which interval is in force:
+/// Events between samples of a named source, if Windows does not say which interval is in force:
 /// the HAL's default.
 const INTERVAL_OF_HAL: u32 = 65_536;
 /// A millisecond, which is Windows' default.
@@ -70,15 +70,15 @@ pub struct TraceEvent {
     pub source: u32,
     /// The interval that was asked for, or the source's default.
     pub requested_interval: u64,
-    /// Between samples: of the timer in units of 100 ns, else in events. It is the requested one,
-    /// within the limits of the source.
+    /// The interval between samples, in units of 100 ns for the timer, in events for all other
+    /// sources. It is the requested one, moved into the limits of the source.
     pub interval: u32,
     /// 0, or the number of the group that is counted at once.
     pub group: u16,
 }
 
 impl TraceEvent {
-    /// Whether it is time that nobody named, but `all` has with the others.
+    /// Whether it is the timer, included only by `all`.
     pub fn is_time_by_chance(&self) -> bool {
         let by_all = self.requested.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(ALL));
         by_all && self.source == TIMER
@@ -189,7 +189,7 @@ fn unlisted(name: &str, sources: &[ProfileSource]) -> Error {
 
 /// What Windows lists, in a sentence.
 fn listed(sources: &[ProfileSource]) -> String {
-    /// A list of AMD's has 176.
+    /// AMD's lists have up to 176, too many for a sentence.
     const MOST: usize = 20;
     let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
     match names.get(..MOST) {
@@ -206,7 +206,7 @@ pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> V
     counted.map(|source| TraceEvent::new(source, None)).collect()
 }
 
-/// What is sampled if nothing is named: cycles, else the timer, which every list has.
+/// What is sampled if nothing is named: cycles, or without cycles the timer, which every list has.
 pub fn sampled_by_default(sources: &[ProfileSource]) -> Option<TraceEvent> {
     if let Some(cycles) = find("cycles", sources) {
         let event = TraceEvent::new(cycles, None);

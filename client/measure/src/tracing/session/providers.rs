@@ -1,4 +1,5 @@
-//! What programs are asked for beside the kernel: their runtimes' methods.
+//! The providers that a session enables beside the kernel's: runtimes in programs, for the methods
+//! that they compile.
 
 use halprof_etw::Guid;
 use halprof_etw::payload::managed::{DOTNET, DOTNET_RUNDOWN, JAVASCRIPT};
@@ -6,13 +7,13 @@ use halprof_etw::payload::managed::{DOTNET, DOTNET_RUNDOWN, JAVASCRIPT};
 /// A provider whose events go into a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// Who writes them.
+    /// The provider's identifier.
     pub guid: Guid,
-    /// The level up to which it does.
+    /// The highest level of events that it writes.
     pub level: u8,
     /// The kinds of events, of which any is enough.
     pub keywords: u64,
-    /// How long programs may take to answer, in milliseconds; 0: they are not waited for.
+    /// How long Windows waits for programs to answer, in milliseconds; 0 does not wait.
     pub patience_ms: u32,
 }
 

@@ -8,11 +8,13 @@ pub const TIMER: u32 = 0;
 /// A source of samples and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileSource {
-    /// Its number on this machine since it started: another machine may have it for something else.
+    /// Its number, until the machine restarts; on another machine the number may mean something
+    /// else.
     pub id: u32,
     /// Its name, which is the same everywhere.
     pub name: String,
-    /// The shortest interval between samples: of the timer in units of 100 ns, else in events.
+    /// The shortest interval between samples: in units of 100 ns for the timer, in events for all
+    /// other sources.
     pub min_interval: u32,
     /// The longest.
     pub max_interval: u32,
