@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 use totals::Totals;
 
-/// The samples of one recording that a filter accepts, by what they are grouped by.
+/// The samples of one recording that a filter accepts, in groups.
 pub(crate) struct Aggregate {
     pub(crate) recording: Recording,
     pub(crate) filter: BoundFilter,
@@ -69,8 +69,8 @@ impl Aggregate {
         })
     }
 
-    /// Passes each group that the filter accepts to `visit`, with events scaled to the whole time. If a
-    /// `source` is given, only its groups are passed.
+    /// Calls `visit` with each group that the filter accepts, its events scaled to the whole time.
+    /// If a `source` is given, only with that source's groups.
     pub(crate) fn each(
         &self,
         group_by: GroupBy,
@@ -90,7 +90,8 @@ impl Aggregate {
             && (!self.filter.needs_code() || self.locations.get(group.location()).passes)
     }
 
-    /// Each source that passes, with samples or without. `group_by` has what the filter needs.
+    /// Each source that passes, even without samples. `group_by` must include what the filter
+    /// needs.
     pub(crate) fn sources(&self, group_by: GroupBy) -> Vec<SourceTotals> {
         let mut all: BTreeMap<u16, [Totals; 2]> = BTreeMap::new();
         for index in self.filter.sources().filter(|&index| self.filter.passes_source(index)) {
@@ -132,7 +133,8 @@ pub(crate) fn aggregate_files(
     Ok((recording, groups))
 }
 
-/// Sums up the samples of a source within a span of time. `visit` receives all of its samples.
+/// Sums up the samples of a source within a span of time. `visit` receives all samples, also those
+/// outside the span.
 pub(crate) fn aggregate(
     source: &mut dyn SampleSource,
     time: &TimeRange,
@@ -154,7 +156,8 @@ pub(crate) fn aggregate(
 }
 
 impl Filter {
-    /// What samples must be grouped by for it; time is checked sample by sample.
+    /// What samples must be grouped by for this filter. Time is not among it: `TimeRange` checks
+    /// each sample.
     pub(crate) const fn group_by(&self) -> GroupBy {
         GroupBy {
             location: self.needs_code(),

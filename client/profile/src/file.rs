@@ -84,7 +84,7 @@ pub use writer::{Writer, backup_path, replace, write_whole};
 /// The process of samples whose process is unknown. Windows' tracing writes this, too, where an event
 /// has no process.
 pub const NO_PROCESS: u32 = u32::MAX;
-/// How it is called.
+/// What such a process is called.
 pub(crate) const UNKNOWN_PROCESS: &str = "unknown process";
 
 /// The first eight bytes of every recording.
@@ -123,13 +123,13 @@ pub struct Metadata {
     pub timestamp_frequency: u64,
     /// How many processors the machine has.
     pub processors: u32,
-    /// If its cores differ: which processors are of which type.
+    /// Which processors are of which type; empty if all cores are alike.
     pub cores: Vec<Cores>,
     /// When it began: wall-clock time in seconds since 1970-01-01 UTC.
     pub began: u64,
     /// What ran: the program with its arguments, or the workload; empty if nothing was started.
     pub command: Vec<String>,
-    /// On which machine it was made, in a form that only that machine recognises: see
+    /// A mark that only the machine recognises on which it was made: see
     /// [`origin`](crate::symbols::origin). Empty if not known.
     pub origin: String,
     /// The sources, by the index in samples.
@@ -168,7 +168,7 @@ impl Metadata {
         errata.into_iter().cloned().collect()
     }
 
-    /// The sources that some of the processors cannot count, each with those.
+    /// The sources that some processors cannot count, each with these processors.
     pub fn excluded_cpus(&self) -> BTreeSet<(&str, &str)> {
         let sources = self.sources.iter();
         let partly = sources.filter(|source| !source.excluded_cpus.is_empty());
@@ -209,7 +209,7 @@ pub struct Source {
     pub errata: Vec<Erratum>,
 }
 
-/// That a source was counted on some of the processors only, in words.
+/// Says that only some processors counted a source.
 pub fn cannot_count(source: &str, excluded_cpus: &str) -> String {
     format!("{source}: processors {excluded_cpus} cannot count it and are left out")
 }
@@ -222,7 +222,7 @@ pub struct Period {
     pub requested: u64,
     /// The period in use.
     pub used: u64,
-    /// Events of the counter between samples.
+    /// The number of events of the counter between two samples.
     pub events: u64,
     /// ProfileTime is sampled by reference cycles: halted time is not sampled.
     pub by_reference_cycles: bool,
@@ -258,7 +258,7 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// For which part of the time it was on a counter, from 0 to 1.
+    /// The part of the time in which it was on a counter, from 0 to 1.
     pub fn running_share(&self) -> f64 {
         float(self.running) / float(self.enabled.max(1))
     }
@@ -274,8 +274,8 @@ impl Slices {
     /// of the squares of the samples' scaled events; `period` is the number of events between samples,
     /// for sources without samples.
     ///
-    /// It adds the error of sampling to that of multiplexing: each processor may have counted up to
-    /// one period after its last sample, and which samples a filter selects is subject to chance.
+    /// The error of sampling is added to that of multiplexing: each processor may have counted up
+    /// to one period after its last sample, and chance decides which samples a filter selects.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -317,7 +317,6 @@ pub struct Process {
 pub struct Module {
     /// The process it was loaded in; `None` for the kernel's modules, which every process sees.
     pub process: Option<u32>,
-    /// Its name.
     pub name: String,
     /// The file it was loaded from, if known.
     pub path: Option<String>,
@@ -337,7 +336,7 @@ pub struct Module {
     /// What identifies the PE file itself in a symbol store, if that was determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<Stamp>,
-    /// By what the machine that it was loaded on knows it again: see
+    /// Proves to the machine that loaded it that this row is unaltered: see
     /// [`seal`](crate::symbols::seal).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seal: Option<String>,
@@ -469,7 +468,7 @@ pub struct TraceContents {
 }
 
 impl TraceContents {
-    /// Those of two traces.
+    /// The sum of two traces' contents.
     pub const fn sum(self, other: Self) -> Self {
         Self {
             events: self.events.saturating_add(other.events),
@@ -485,7 +484,8 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 impl Statistics {
-    /// What came after `before`, an earlier state of the same. [`Self::slices`] are what they are now.
+    /// What was added since `before`, an earlier state of the same recording. [`Self::slices`] are
+    /// taken as they are now, because their bounds cannot be subtracted.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
@@ -511,7 +511,7 @@ fn more(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap
     grown.collect()
 }
 
-/// The mode of a sample or a frame in a file; unknown if the number is none's.
+/// The mode of a sample or a frame in a file; unknown if no mode has the number.
 pub(crate) fn mode_of(number: u8) -> Mode {
     Mode::from_wire(number.into()).unwrap_or(Mode::Unknown)
 }
@@ -541,8 +541,8 @@ pub struct Recording {
     pub modules: Vec<Module>,
     /// Code that runtimes made while programs ran.
     pub methods: Vec<Method>,
-    /// Which identifiers stand for several processes. Samples as a [`SampleSource`] gives them have a number
-    /// of these for their process.
+    /// Which identifiers stand for several processes. The process of a sample that a
+    /// [`SampleSource`] gives is one of these numbers.
     pub process_ids: ProcessIds,
     /// Other events as they were reported: in order for each processor.
     pub events: Vec<RecordedEvent>,

@@ -10,9 +10,10 @@ use std::hash::BuildHasher;
 use std::num::NonZero;
 use std::{iter, thread};
 
-/// How many samples of a shard wait, at most: enough to be worth starting threads for.
+/// The most samples of a shard that wait: enough to be worth starting threads for.
 const WAITING: usize = 1 << 15;
-/// How many processors are used, at most: they all wait for the same memory.
+/// The most processors that are used. More would not help, because all of them wait for the same
+/// memory.
 const SHARDS: usize = 4;
 
 /// What samples are grouped by, besides their source.
@@ -23,12 +24,13 @@ pub(crate) struct GroupBy {
     pub(crate) process: bool,
     pub(crate) thread: bool,
     pub(crate) processor: bool,
-    /// The callers, whose process is then distinguished too: they may be in user mode.
+    /// Callers. They may be in user mode even if the sample is not, so this distinguishes processes
+    /// too.
     pub(crate) stack: bool,
 }
 
 impl GroupBy {
-    /// Whether it distinguishes all that the other does.
+    /// Whether this distinguishes everything that the other distinguishes.
     const fn has(self, other: Self) -> bool {
         (self.location || !other.location)
             && (self.process || !other.process)
@@ -37,7 +39,7 @@ impl GroupBy {
             && (self.stack || !other.stack)
     }
 
-    /// All that either of the two distinguishes.
+    /// Distinguishes everything that one of the two distinguishes.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self {
             location: self.location || other.location,
@@ -49,10 +51,11 @@ impl GroupBy {
     }
 }
 
-/// The group of a sample: everything that it is not grouped by is 0.
+/// The group of a sample. A field that the grouping does not distinguish is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
-    /// Without [`GroupBy::process`], that of the place.
+    /// Without [`GroupBy::process`], the process of the location: 0 in the kernel, whose code all
+    /// processes share.
     pub(crate) process: u32,
     pub(crate) thread: u32,
     mode: u8,
@@ -80,7 +83,7 @@ impl GroupKey {
         }
     }
 
-    /// This key without what `group_by` does not distinguish.
+    /// This key with everything cleared that `group_by` does not distinguish.
     fn only(self, group_by: GroupBy) -> Self {
         let location = if group_by.location { self.location() } else { CodeLocation::default() };
         let stack = if group_by.stack { self.stack } else { StackId::NONE };
@@ -105,7 +108,7 @@ impl GroupKey {
         }
     }
 
-    /// Where its code was called, innermost first.
+    /// Where the sampled code was called, innermost caller first.
     pub(crate) fn callers(self, stacks: &StackTable) -> impl Iterator<Item = CodeLocation> {
         let frames = stacks.callers(self.stack);
         frames
@@ -113,7 +116,7 @@ impl GroupKey {
     }
 }
 
-/// Samples with their stacks, of which one is [`StackId::NONE`] if it has none.
+/// Samples with their stacks; a sample without a stack has [`StackId::NONE`].
 pub(crate) fn stacked<'a>(
     samples: &'a [Sample],
     stacks: &'a [StackId],
@@ -128,7 +131,7 @@ pub(crate) fn without_stacks(samples: &[Sample]) -> impl Iterator<Item = (&Sampl
 
 type TotalsByKey = FxHashMap<GroupKey, Totals>;
 
-/// A part of the samples: those of some addresses.
+/// A part of the samples: those of some addresses, so that one thread can add them without a lock.
 #[derive(Debug)]
 struct Shard {
     /// Samples that are not added yet, with their periods.
@@ -138,8 +141,8 @@ struct Shard {
 }
 
 impl Shard {
-    /// Adds all samples to one map after the other, so that the processor waits for several entries of
-    /// a large map at the same time.
+    /// Adds all waiting samples to one map, then to the next. The processor can then load several
+    /// entries of a large map at the same time.
     fn add_waiting(&mut self, group_by: &[GroupBy]) {
         for (&group_by, totals) in group_by.iter().zip(&mut self.totals) {
             for &(group, period) in &self.waiting {
@@ -149,8 +152,8 @@ impl Shard {
         self.waiting.clear();
     }
 
-    /// Makes room for the waiting samples. The calling thread does so for all, because glibc would give
-    /// each thread a heap of its own, and keep what a map leaves there when it grows.
+    /// Makes room for the waiting samples. The calling thread does this for all shards, because
+    /// glibc would give each thread its own heap, and keep there what a growing map leaves behind.
     fn reserve(&mut self) {
         for totals in &mut self.totals {
             totals.reserve(self.waiting.len());
@@ -169,8 +172,8 @@ pub(crate) struct Aggregator {
 }
 
 impl Aggregator {
-    /// Each sample is counted in as few groupings as there can be: a coarser one is a sum over a
-    /// finer one, and those without addresses, which have few groups, are one.
+    /// Counts each sample in as few groupings as possible. A coarser grouping is a sum over a finer
+    /// one, and all groupings without addresses become one, because they have few groups.
     pub(crate) fn new(group_by: &[GroupBy]) -> Self {
         let (mut finest, others): (Vec<_>, Vec<_>) = group_by.iter().partition(|by| by.location);
         finest.push(others.into_iter().fold(GroupBy::default(), GroupBy::or));
@@ -188,7 +191,6 @@ impl Aggregator {
         Self { span: None, addressed: FxHashMap::default(), stacks: false, group_by: all, shards }
     }
 
-    /// Adds samples.
     pub(crate) fn add<'a>(&mut self, samples: impl Iterator<Item = (&'a Sample, StackId)>) {
         for (sample, stack) in samples {
             self.stacks |= !stack.is_none();
@@ -206,8 +208,8 @@ impl Aggregator {
         }
     }
 
-    /// Adds the first shard's samples on this thread, each other's on one of its own. If the system
-    /// gives no thread, they wait for the next call.
+    /// Adds the first shard's samples on this thread, and each other shard's on a new thread. If
+    /// the system gives no thread, these samples wait for the next call.
     fn add_waiting(&mut self) {
         self.shards.iter_mut().for_each(Shard::reserve);
         let Some((first, others)) = self.shards.split_first_mut() else { return };
@@ -233,7 +235,8 @@ impl Aggregator {
     }
 }
 
-/// The groups of all parts, in order. Without its address, a group can be in several.
+/// The groups of all parts, in order. A group that does not distinguish addresses can be in several
+/// parts.
 fn merged(parts: Vec<TotalsByKey>) -> Vec<(GroupKey, Totals)> {
     let mut groups = Vec::with_capacity(parts.iter().map(FxHashMap::len).sum());
     for part in parts {
@@ -243,7 +246,7 @@ fn merged(parts: Vec<TotalsByKey>) -> Vec<(GroupKey, Totals)> {
     groups
 }
 
-/// Sorts a list by its keys, and adds up what has the same one.
+/// Sorts a list by its keys, and adds up the values of equal keys.
 pub(crate) fn add_up<K: Ord, T: Copy>(list: &mut Vec<(K, T)>, add: impl Fn(&mut T, T)) {
     list.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     list.dedup_by(|(key, more), (previous, sum)| {
@@ -264,7 +267,8 @@ pub(crate) struct Groups {
     pub(crate) addressed: FxHashMap<u16, u64>,
     /// Whether any sample had a stack.
     stacks: bool,
-    /// Each in the order of its keys, so that what is looked up for one group is near the last one's.
+    /// Each in the order of its keys, so that what is looked up for one group is near what the last
+    /// group needed.
     all: Vec<(GroupBy, Vec<(GroupKey, Totals)>)>,
 }
 
@@ -275,7 +279,7 @@ impl Groups {
         nanoseconds(last - first, frequency).unwrap_or(0)
     }
 
-    /// Passes each group of one source, or of all, to `visit`, with its totals.
+    /// Calls `visit` with each group of one source, or of all, and its totals.
     pub(crate) fn each(
         &self,
         group_by: GroupBy,
@@ -302,7 +306,7 @@ impl Groups {
         }
     }
 
-    /// Every location, callers' too, once, in order.
+    /// Every location, including those of callers, once and in order.
     pub(crate) fn locations(&self, stacks: &StackTable) -> Vec<CodeLocation> {
         let groups = self.all.iter().filter(|(group_by, _)| group_by.location);
         let entries = groups.flat_map(|(_, groups)| groups.iter().map(|(key, _)| key));
@@ -311,7 +315,7 @@ impl Groups {
         let mut known = FxHashSet::default();
         for entry in entries.filter(|entry| !entry.stack.is_none()) {
             let frames = stacks.callers(entry.stack);
-            // Where one frame is known, so are its callers.
+            // If a frame is known, its callers are known too, so the walk ends there.
             let new = frames.take_while(|&(stack, _)| known.insert((entry.process, stack)));
             locations.extend(new.map(|(_, frame)| {
                 CodeLocation::new(entry.process, frame.call_site(), frame.mode())

@@ -59,13 +59,13 @@ impl Step {
     }
 }
 
-/// The mode of an address: the upper half of the address space is the kernel's.
+/// The mode of an address: the upper half of the address space belongs to the kernel.
 pub(crate) const fn mode(address: u64) -> Mode {
     if address >> 63 == 1 { Mode::Kernel } else { Mode::User }
 }
 
-/// Passes each counted sample to `visit` with its accepted records, newest first. `recording` has been
-/// taken from the source, and `symbols` are those of its modules.
+/// Calls `visit` with each counted sample and its accepted records, newest first. `recording` was
+/// taken from the source before, and `symbols` are those of its modules.
 pub(crate) fn walk(
     source: &mut dyn SampleSource,
     filter: &Filter,

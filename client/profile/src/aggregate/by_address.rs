@@ -12,7 +12,7 @@ use halprof_measure::Result;
 use std::cmp::Reverse;
 use std::path::Path;
 
-/// The samples that count, by address.
+/// The samples that a filter accepts, by address.
 pub(crate) struct ByAddress {
     pub(crate) recording: Recording,
     pub(crate) symbols: Symbols,

@@ -10,15 +10,11 @@ use std::ops::Range;
 /// The conditions for a sample to count; an empty one accepts all samples.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Sources.
     pub sources: Vec<Pattern>,
     /// Processes, by identifier or name.
     pub processes: Vec<Pattern>,
-    /// Modules.
     pub modules: Vec<Pattern>,
-    /// Functions.
     pub symbols: Vec<Pattern>,
-    /// Ranges of addresses.
     pub addresses: Vec<Range<u64>>,
     /// Indexes of processors.
     pub processors: Option<BTreeSet<u32>>,

@@ -1,4 +1,5 @@
-//! A filter on one recording: what its patterns mean there, and when its samples count.
+//! A filter bound to one recording: which sources and processes its patterns mean there, and which
+//! span of time.
 
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::file::{ProcessIds, Recording, SampleSource};
@@ -77,7 +78,8 @@ impl BoundFilter {
             .any(|pattern| pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name)))
     }
 
-    /// A source that the recording does not name passes if all others do.
+    /// Whether it accepts a source. A source that the recording does not name is accepted only if
+    /// all are.
     pub(crate) fn passes_source(&self, index: u16) -> bool {
         match self.sources.get(usize::from(index)) {
             Some(&(_, passes)) => passes,
@@ -115,12 +117,12 @@ pub(crate) struct TimeRange {
     first: u64,
     /// Ticks per second; 0 if not known.
     frequency: u64,
-    /// In nanoseconds since the first time stamp.
+    /// The accepted span, in nanoseconds since the first time stamp; `None` accepts all.
     range: Option<Range<u64>>,
 }
 
 impl TimeRange {
-    /// The filter's span of time. Where it has one, all samples are passed over once, to find the first.
+    /// The filter's span of time. If it has one, this reads all samples once, to find the first.
     pub(crate) fn read(source: &mut dyn SampleSource, filter: &Filter) -> Result<Self> {
         match filter.time {
             None => Ok(Self::default()),
@@ -128,7 +130,8 @@ impl TimeRange {
         }
     }
 
-    /// The filter's span of time, and when the samples begin, which takes a pass over all of them.
+    /// The filter's span of time, and when the samples begin. This reads all samples once, because
+    /// they are not in order of time.
     pub(crate) fn since_first(source: &mut dyn SampleSource, filter: &Filter) -> Result<Self> {
         let frequency = source.metadata().timestamp_frequency;
         if filter.time.is_some() && frequency == 0 {
@@ -145,7 +148,7 @@ impl TimeRange {
         Ok(Self { first: first.unwrap_or(0), frequency, range })
     }
 
-    /// Lets the time begin with the first mark, where there are no samples.
+    /// Lets the time begin with the first mark if there are no samples.
     pub(crate) fn or_since_first_mark(self, recording: &Recording) -> Self {
         if recording.samples != 0 {
             return self;
@@ -154,7 +157,7 @@ impl TimeRange {
         Self { first: marks.min().unwrap_or(0), ..self }
     }
 
-    /// Whether it is all time.
+    /// Whether every time is accepted.
     pub(crate) const fn is_all(&self) -> bool {
         self.range.is_none()
     }
@@ -165,7 +168,7 @@ impl TimeRange {
         nanoseconds(ticks, self.frequency).unwrap_or(0)
     }
 
-    /// Whether a time stamp lies in it.
+    /// Whether the time of a time stamp is accepted.
     pub(crate) fn contains(&self, timestamp: u64) -> bool {
         let range = self.range.as_ref();
         range.is_none_or(|range| range.contains(&self.nanoseconds(timestamp)))

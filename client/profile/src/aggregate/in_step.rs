@@ -1,14 +1,15 @@
 //! Whether samples are in step with what they sample.
 //!
-//! A period that is nearly a multiple of what a loop counts in one round samples a little later in
-//! the loop each time, and so the same part of it for a while. Then neighbouring samples are alike,
-//! and bounds, which are those of independent samples, are too narrow.
+//! Suppose that a period is nearly a multiple of what a loop counts in one round. Each sample is
+//! then a little later in the loop than the one before, so for a while all samples hit the same
+//! part. Neighbouring samples are alike, and bounds, which assume independent samples, are too
+//! narrow.
 //!
-//! The test is on the correlation of places at a distance of `k` samples: how much more often they
-//! are the same than by chance, from 0 to 1. If samples go round a loop, it falls and rises again
-//! with `k`, or falls below 0: a line in the spectrum of places. A program that has phases also has
-//! neighbours that are alike, but its places change seldom, and their correlation only falls. What is
-//! longer than a tenth of the samples is seen too seldom to be told from phases.
+//! The test uses the correlation of places at a distance of `k` samples: how much more often they
+//! are the same than by chance, from 0 to 1. If samples go round a loop, the correlation falls and
+//! rises again with `k`, or falls below 0: a line in the spectrum of places. A program with phases
+//! also has neighbours that are alike, but its places change seldom, and their correlation only
+//! falls. A cycle longer than a tenth of the samples is seen too few times to be told from phases.
 //!
 //! Source: G. E. P. Box, G. M. Jenkins, G. C. Reinsel and G. M. Ljung, Time Series Analysis, 5th
 //! edition, 2.1 (the autocorrelation, its standard error) and 2.2 (the periodogram).
@@ -20,15 +21,15 @@ use shared_types::Sample;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-/// So many samples of a source are examined on one processor.
+/// The most samples of a source that are examined on one processor.
 const MOST: usize = 8_192;
-/// And so many in all.
+/// The most samples that are examined in all.
 const MOST_IN_ALL: usize = 1 << 18;
 /// A processor with fewer samples of a source is left out.
 const FEWEST: usize = 50;
-/// Fewer changes of place than this are phases.
+/// With fewer changes of place than this, a program has phases.
 const CHANGES: usize = 20;
-/// Correlated neighbours matter if they make the variance of a share so many times larger.
+/// Correlated neighbours matter if they make the variance of a share this many times larger.
 const INFLATION: f64 = 2.0;
 /// What samples are compared by: process, page of 4 KiB, cache line of 64 bytes.
 const LEVELS: usize = 3;
@@ -110,8 +111,9 @@ fn inflation(processors: &[Vec<u32>]) -> Option<f64> {
         sum += at;
         inflation = inflation.max(1.0 + 2.0 * sum);
     }
-    // The correlation of independent samples has a standard error of 1 / sqrt(samples), and this is
-    // the lowest of many, and the distance of two.
+    // The correlation of independent samples has a standard error of 1 / sqrt(samples). `lowest` is
+    // the extreme of many such values, and `rise` the difference of two, so several errors are
+    // allowed.
     let error = 1.0 / float(samples as u128).sqrt();
     let has_line = lowest < -(4.0 * error).max(0.1) || rise > (8.0 * error).max(0.3);
     (has_line && inflation >= INFLATION).then_some(inflation)
@@ -143,7 +145,7 @@ fn correlation(processors: &[Vec<u32>], samples: usize) -> Vec<f64> {
         .collect()
 }
 
-/// How often two of these are the same.
+/// How often two of these places are the same by chance.
 fn by_chance(places: &[u32]) -> f64 {
     let mut counts: FxHashMap<u32, u64> = FxHashMap::default();
     for &place in places {

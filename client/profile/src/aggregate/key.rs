@@ -52,8 +52,8 @@ pub(crate) struct KeyRow {
 
 /// What a key is a property of.
 pub(crate) enum KeyOf {
-    /// The group that a sample is in: its value as a number that compares fast, and the value of that
-    /// number.
+    /// The group of a sample. `number` gives the value as a number that compares fast, `value` the
+    /// value of that number.
     Group {
         number: fn(&Recording, GroupKey) -> u32,
         value: fn(&Recording, &BoundFilter, u32) -> Value,
@@ -181,7 +181,7 @@ const KEYS: [KeyRow; 11] = [
         fields: &["machine"],
         groups: NOTHING,
         of: KeyOf::Group {
-            // A recording is of one machine.
+            // A recording is of one machine, so there is nothing to tell apart within it.
             number: |_, _| 0,
             value: |recording, _, _| Value::Machine(recording.machine_name()),
         },
@@ -289,8 +289,9 @@ impl Key {
     }
 }
 
-/// Whether a row of these keys has a total: all samples with its code anywhere in their stacks. An
-/// address has none, because a caller's is known only as the one that is returned to.
+/// Whether a row of these keys has a total: all samples with its code anywhere in their stacks.
+/// Addresses have no totals, because a stack knows only the address to which a caller is returned,
+/// not that of the call.
 pub fn has_totals(keys: &[Key]) -> bool {
     keys.iter().any(|key| key.is_location()) && !keys.contains(&Key::Address)
 }
@@ -298,26 +299,19 @@ pub fn has_totals(keys: &[Key]) -> bool {
 /// The value of a key in one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
-    /// A machine's name.
     Machine(Arc<str>),
-    /// A source's name.
     Source(Arc<str>),
-    /// A process.
     Process {
         /// Its identifier, unless the process is unknown.
         id: Option<u32>,
         /// Its name, if the recording has it.
         name: Option<Arc<str>>,
     },
-    /// A thread's identifier.
     Thread(u32),
-    /// A processor's index.
     Processor(u32),
     /// A type of core; `None` if the recording has none for the processor.
     Core(Option<Arc<str>>),
-    /// A module's name.
     Module(Arc<str>),
-    /// A function.
     Symbol {
         /// Its module.
         module: Arc<str>,
@@ -331,18 +325,15 @@ pub enum Value {
         /// Its name, if it is known.
         symbol: Option<Arc<str>>,
     },
-    /// A line of source.
     Line {
         /// The module that contains its code.
         module: Arc<str>,
         /// The file and the line, if they are known.
         line: Option<(Arc<str>, u32)>,
     },
-    /// An address.
     Address {
         /// The address; 0 for samples without one.
         address: u64,
-        /// The module it is in.
         module: Arc<str>,
         /// The function it is in, if known.
         symbol: Option<Arc<str>>,

@@ -1,5 +1,5 @@
-//! Resolves code locations, each once: for tables the module, function and line as numbers that compare
-//! fast, for pictures and exports everything that is known of the code.
+//! Resolves each code location once. Tables get the module, function and line as numbers that
+//! compare fast; pictures and exports get everything that is known of the code.
 
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
@@ -17,7 +17,7 @@ pub(crate) struct Resolved {
     numbers: [u32; Key::OF_CODE.len()],
     /// Whether the filter accepts it.
     pub(crate) passes: bool,
-    /// The number of its code, where that is kept.
+    /// The number of its code, if code is kept.
     code: u32,
 }
 
@@ -44,7 +44,8 @@ pub(crate) struct ResolvedLocations {
 }
 
 impl ResolvedLocations {
-    /// Looks up what `keys` and the filter need. The locations are in order.
+    /// Looks up what `keys` and the filter need. The locations must be in order: see
+    /// [`Self::get_near`].
     pub(crate) fn resolve(
         locations: &[CodeLocation],
         symbols: &mut Symbols,
@@ -72,7 +73,7 @@ impl ResolvedLocations {
         Self { resolved: locations.iter().map(resolve).collect(), values, code: Vec::new() }
     }
 
-    /// Keeps the code at each location, which `name` finds.
+    /// Keeps the code at each location, as `name` finds it.
     pub(crate) fn with_code(
         locations: &[CodeLocation],
         mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
@@ -103,8 +104,9 @@ impl ResolvedLocations {
         self.resolved.get(&location).copied().unwrap_or_default()
     }
 
-    /// One of the locations, where `near` is the index of the last one that was found. Groups come in the order
-    /// of locations, so the next one is mostly there or one further on.
+    /// One of the locations; `near` is the index of the last one that was found. Groups come in the
+    /// order of locations, so the next location is mostly the same or the one after it, and no hash
+    /// is needed.
     pub(crate) fn get_near(&self, location: CodeLocation, near: &mut usize) -> Resolved {
         for index in [*near, *near + 1] {
             if let Some((&known, &resolved)) = self.resolved.get_index(index)

@@ -164,7 +164,8 @@ impl Marks {
         let mut all: Vec<_> =
             marks.iter().map(|mark| PlacedMark::of_program(mark, nameless)).collect();
         all.extend(recording.events.iter().map(|event| PlacedMark::of_driver(event, &mut names)));
-        // Equal times keep the order of the file, where each thread's marks are in order.
+        // A stable sort: equal times keep the order of the file, which has each thread's marks in
+        // order.
         all.sort_by_key(|mark| mark.time);
         let origin = all.first().map_or(0, |mark| mark.time);
         let mut chosen = Self { channels, all: Vec::new(), names, origin };
@@ -299,8 +300,8 @@ impl Marks {
         for mark in &self.all {
             let name = self.name(mark.channel);
             let maker = (mark.process, mark.thread, mark.processor);
-            // The end is looked for first: from a channel to itself, each mark is both an end and a
-            // start.
+            // The end comes first: if both channels are the same, each mark ends one interval and
+            // starts the next.
             if name == to {
                 match open.remove(&maker) {
                     Some(begin) => between.intervals.push(self.interval(begin, mark)),

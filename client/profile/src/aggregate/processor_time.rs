@@ -1,4 +1,4 @@
-//! How much processor time the events of the timer are.
+//! Converts events of the timer to processor time.
 
 use crate::aggregate::totals::Totals;
 use crate::file::{Period, Source};
@@ -10,8 +10,7 @@ const TIMER: &str = "Timer";
 /// Nanoseconds in a unit of ProfileTime's period.
 pub const UNIT_NS: u64 = 100;
 
-/// The rate at which events of the timer are processor time: so many of them in so many units of
-/// 100 ns.
+/// The rate at which events of the timer are processor time: `events` of them in `units` of 100 ns.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorTime {
     units: u64,
@@ -19,8 +18,8 @@ pub struct ProcessorTime {
 }
 
 impl ProcessorTime {
-    /// That of the timer, sampled by Windows or by reference cycles; `None` for all other sources, and
-    /// for a timer sampled by core cycles, whose frequency varies.
+    /// The rate of a timer that Windows or reference cycles sample; `None` for all other sources,
+    /// and for a timer that core cycles sample, because their frequency varies.
     pub fn of(source: &Source) -> Option<Self> {
         let period = &source.period;
         let is_time = source.name.split(':').next() == Some(TIMER) && !period.by_core_cycles;
@@ -37,7 +36,7 @@ impl ProcessorTime {
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
-    /// The same samples, with units of 100 ns in place of events.
+    /// The same samples, weighted by units of 100 ns instead of events.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

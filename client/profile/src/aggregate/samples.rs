@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use timed::Timed;
 
-/// The largest number of bins of a timeline: at least twice as many as a picture can show.
+/// The largest number of bins of a timeline: at least twice as many as a picture can show, because
+/// bins double in width and may end up half as many.
 const TIMELINE_BINS: u64 = 512;
 /// The largest number of timed samples: what a browser can still load.
 const TIMED_SAMPLES_MAX: usize = 1 << 19;

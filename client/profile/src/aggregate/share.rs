@@ -49,12 +49,12 @@ impl Share {
         let alike = events * events / float(whole.squares);
         let spread = (1.0 - value).powi(2) * own + value.powi(2) * rest;
         let uneven = value * (1.0 - value) * events * events / spread;
-        // `uneven` is not a number where all samples are in the part, or none.
+        // `uneven` is NaN if all samples are in the part, or none; `min` then returns `alike`.
         let effective = alike.min(uneven);
         Self::with(value, effective.clamp(1.0, (float(whole.samples)).max(1.0)))
     }
 
-    /// What one of ten samples would have: how accurate this many are.
+    /// The share of one in ten samples: shows how accurate this many samples are.
     pub fn of_a_tenth(whole: Totals) -> Self {
         Self::with(0.1, Self::weighted(Totals::default(), whole).effective)
     }

@@ -22,11 +22,11 @@ pub struct SourceTotals {
     pub time: Option<ProcessorTime>,
     /// All its samples that count.
     pub totals: Totals,
-    /// All its samples, whatever a filter accepts besides their time.
+    /// All its samples in the filter's time, whatever else the filter rejects.
     pub unfiltered: Totals,
     /// How many of them have an address.
     pub addressed: u64,
-    /// If it was multiplexed: how long it was on a counter. All its events are scaled by that to the
+    /// How long it was on a counter, if it was multiplexed. Its events are scaled by that to the
     /// whole time.
     pub slices: Option<Slices>,
 }
@@ -58,13 +58,13 @@ impl SourceTotals {
         self.slices.as_ref()?.error(events, samples, squares, self.period_events)
     }
 
-    /// For which part of the time it was counted, and how accurate its events are; `None` if it was
-    /// on a counter all the time.
+    /// The part of the time in which it was counted, and how accurate its events are, in words;
+    /// `None` if it was on a counter all the time.
     pub fn estimated(&self) -> Option<String> {
         let part = self.slices.as_ref()?.running_share() * 100.0;
         let events = self.totals.events;
         let bound = match self.error().filter(|_| events != 0) {
-            // Rounded up, never down.
+            // Rounded up, because a bound that is rounded down promises too much.
             Some(bound) => {
                 let percent = float(bound) / float(events) * 100.0;
                 format!("±{:.1} %", (percent * 10.0).ceil() / 10.0)

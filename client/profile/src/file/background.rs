@@ -1,4 +1,5 @@
-//! Writes a recording on a thread of its own, so that a slow disk does not delay draining.
+//! Writes a recording on a separate thread, so that a slow disk does not delay draining: the
+//! driver's rings hold two seconds, and a delay longer than that loses samples.
 
 use super::{Channels, Mark, Module, Process, RecordedEvent, Sample, Statistics, Writer};
 use halprof_measure::{Error, Result};
@@ -12,7 +13,6 @@ const WAITING_MAX: usize = 64;
 /// A part of the recording to write.
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// Samples.
     Samples(Vec<Sample>),
     /// Samples with their branch records.
     Branched(Vec<Sample>, Vec<Branch>),
@@ -20,11 +20,9 @@ pub enum Block {
     Processes(Vec<Process>),
     /// Modules, or updates of known ones.
     Modules(Vec<Module>),
-    /// Other events.
     Events(Vec<RecordedEvent>),
     /// The statistics of the samples so far.
     Statistics(Box<Statistics>),
-    /// Marks.
     Marks(Vec<Mark>),
     /// The channels of the marks so far.
     Channels(Box<Channels>),
@@ -32,12 +30,12 @@ pub enum Block {
 
 /// What takes the parts of a recording while it is made.
 pub trait Sink {
-    /// Takes a part.
+    /// Takes a part. May return before it is written.
     fn put(&mut self, block: Block) -> Result<()>;
 }
 
-/// A [`Writer`] on a thread of its own. When dropped it writes what is waiting and leaves the
-/// recording unfinished.
+/// A [`Writer`] on a separate thread. If this is dropped, the thread writes what is waiting and
+/// leaves the recording unfinished.
 #[derive(Debug)]
 pub struct Background {
     blocks: Option<SyncSender<Block>>,
@@ -65,7 +63,7 @@ impl Background {
 }
 
 impl Sink for Background {
-    /// Hands over a part for writing; waits only if the disk is far behind. An error is that of an
+    /// Hands over a part for writing; waits only if the disk is far behind. An error belongs to an
     /// earlier part.
     fn put(&mut self, block: Block) -> Result<()> {
         let sent = self.blocks.as_ref().map(|blocks| blocks.send(block));

@@ -1,8 +1,8 @@
-//! Branch records in a block of their own.
+//! The block of branch records.
 //!
 //! A program takes a few different branches many times. So a block has a table of distinct edges,
-//! and a record is the number of its edge, its flags and its cycles: three to five bytes instead of
-//! 24 on the wire.
+//! and a record has the number of its edge, its flags and its cycles. That takes three to five
+//! bytes; on the wire a record takes 24.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -113,7 +113,7 @@ impl<'a> Records<'a> {
             let byte = self.byte()?;
             let part = u32::from(byte & 0x7F);
             let placed = part << shift;
-            // The fifth byte has room for four bits.
+            // A fifth byte may hold only four more bits of the number.
             if placed >> shift != part {
                 return None;
             }

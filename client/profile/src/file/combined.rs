@@ -11,7 +11,7 @@ pub(crate) fn no_recording() -> Error {
 }
 
 impl Recording {
-    /// Several recordings merged: sums, and what is the same in all; `None` if there are none.
+    /// Merges several recordings: sums, and whatever is the same in all; `None` if there are none.
     pub(crate) fn combined(recordings: Vec<Self>) -> Option<Self> {
         let count = recordings.len();
         let damaged_parts = recordings.iter().filter_map(|one| {
@@ -25,7 +25,7 @@ impl Recording {
         if count == 1 {
             return Some(totals);
         }
-        // Threads of several machines are not one list.
+        // Threads of several machines do not make one list.
         totals.counts = None;
         for one in all {
             for (name, worth) in one.in_step {

@@ -1,7 +1,7 @@
 //! The counts of a trace's threads: blocks `CNTS` and `THRD`.
 //!
-//! A recording keeps the sums of each thread over all slices and processors. `CNTS` is what is known
-//! of the trace besides: a [`TraceCounts`] without threads.
+//! A recording keeps the sums of each thread over all slices and processors. `CNTS` has everything
+//! else that is known of the trace: a [`TraceCounts`] without threads.
 
 use halprof_measure::tracing::analysis::counts::{Cell, CountedThread, Sums, TraceCounts};
 use halprof_measure::tracing::analysis::lives::{Process, Thread};
@@ -53,7 +53,8 @@ pub(super) fn thread_sums(counts: &TraceCounts) -> Vec<ThreadSums> {
 }
 
 impl ThreadSums {
-    /// Adds it to the counts; returns whether its process is known, or the next one.
+    /// Adds this thread to the counts; returns whether its process is a known one or the next. Any
+    /// other number would make rows for processes that the file does not have.
     pub(super) fn add_to(self, counts: &mut TraceCounts) -> bool {
         if self.number == counts.processes.len() {
             counts.processes.push(Process { id: self.process, name: self.name });

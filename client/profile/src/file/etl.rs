@@ -42,7 +42,7 @@ use std::path::Path;
 const TIMER: u16 = 0;
 const TIMER_NAME: &str = "Timer";
 
-/// What stands for the source of waits, which is none of Windows'.
+/// The number for the source of waits; Windows has no such source.
 const WAITED: u16 = u16::MAX;
 const WAITED_NAME: &str = "waited";
 
@@ -58,8 +58,8 @@ const SYSTEM: u32 = 4;
 /// 0.3 seconds.
 const STACK_PATIENCE_NS: u64 = 2_000_000_000;
 
-/// The cause of losses of a session that knows how many events it lost. It does not know their kinds:
-/// that they were samples is the worst case.
+/// The cause of losses of a session that knows how many events it lost, but not of which kinds. In
+/// the worst case all of them were samples.
 pub const LOST_EVENTS: &str = "trace-events";
 /// The cause of the loss of whole buffers, each with an unknown number of events.
 pub const LOST_BUFFERS: &str = "trace-buffers";
@@ -263,8 +263,8 @@ impl Tick {
     }
 }
 
-/// How far apart both events of an interrupt may be: less than from one interrupt to the next, which
-/// are at least 122 µs apart.
+/// How far apart the two events of one interrupt may be. Two interrupts are at least 122 µs apart,
+/// so this never takes two interrupts for one.
 const SAME_TICK_NS: u64 = 50_000;
 
 /// The halves of a sample's stack, by their numbers in the joiner's table, and the sample's mode.
@@ -281,21 +281,22 @@ struct Builder {
     clock: Clock,
     /// The last event of the timer on each processor.
     ticks: FxHashMap<u16, Tick>,
-    /// If they are what is wanted, instead of samples.
+    /// The waits, if they are wanted instead of samples.
     waits: Option<Waits>,
     /// The only process that is kept.
     only_process: Option<u32>,
     threads: Threads,
-    /// With the numbers that Windows gives them.
+    /// The sources by the numbers that Windows gives them.
     sources: Vec<(u16, SourceState)>,
     /// Their indexes by these numbers.
     source_indexes: FxHashMap<u16, usize>,
-    /// Their source is an index of `sources`, and their thread the number of an instance, whose
-    /// process may be named later.
+    /// The samples so far. Their `source` is an index in `sources`, and their `thread` the number
+    /// of an instance, because the process of a thread may be named later.
     samples: Vec<Sample>,
     /// The stack of each of `samples`, as an index of `halves`.
     sample_halves: Vec<u32>,
-    /// Each stack once, and of each mode: its frames may be defined at the end.
+    /// Each stack once, for each mode. Only their halves' numbers are kept, because a trace may
+    /// define the frames at its end.
     halves: IndexSet<Halves, FxBuildHasher>,
     /// Samples until their stacks are complete; `None` stands for one of the idle threads.
     joiner: Joiner<Option<Sample>>,
@@ -400,7 +401,7 @@ impl Builder {
         is_known
     }
 
-    /// A sample whose stack is as complete as it gets.
+    /// Takes a sample whose stack will not get more complete.
     fn joined(&mut self, joined: Joined<Option<Sample>>) {
         let Joined { event, kernel, user, is_shared, process } = joined;
         self.stack_counts.add(kernel.is_some(), user.is_some(), is_shared);
@@ -413,7 +414,7 @@ impl Builder {
     }
 
     fn sample(&mut self, time: i64, processor: u16, source: u16, thread: u32, ip: u64) {
-        // An idle processor is none of the work that shares are of.
+        // Shares are of work that was done, and an idle processor does none.
         if thread == 0 {
             self.idle_samples += 1;
             self.joiner.event(time, thread, processor, Half::Kernel, None);
@@ -427,7 +428,8 @@ impl Builder {
         self.add(time, processor, instance, sample);
     }
 
-    /// A wait that ends, with the time that it took for its period. Where it was, its stack says.
+    /// Takes a wait that ends as a sample, with the time of the wait as its period. The stack says
+    /// where the thread went on.
     fn wait(&mut self, time: i64, processor: u16, wait: Wait) {
         let period = between(self.clock, wait.since, time);
         let (source, state) = self.source(WAITED);
@@ -446,7 +448,7 @@ impl Builder {
             ..sample
         };
         let thread = self.threads.instances()[number].thread;
-        // A thread waits in the kernel.
+        // A thread always waits in the kernel.
         let half = if sample.mode == Mode::User as u8 { Half::User } else { Half::Kernel };
         self.joiner.event(time, thread, processor, half, Some(sample));
     }
@@ -508,7 +510,8 @@ impl Builder {
         for sample in &mut self.samples {
             let instance = self.threads.instances()[sample.thread as usize];
             sample.thread = instance.thread;
-            // Without events of threads an id may be used again, and only its own stack is certain.
+            // Without events of threads, a reused identifier may belong to several processes, and
+            // only the process that the sample's stack names is certain.
             if instance.is_named || sample.process == NO_PROCESS {
                 sample.process = instance.process.unwrap_or(NO_PROCESS);
             }
@@ -555,7 +558,7 @@ impl Builder {
         TraceSamples { metadata, recording, samples: self.samples, stacks }
     }
 
-    /// Leaves out the samples of all processes but one, and the others.
+    /// Leaves out the samples of all processes except one, and these processes.
     fn retain(&mut self, process: u32) {
         let (samples, halves) = (std::mem::take(&mut self.samples), &self.sample_halves);
         let kept = samples.into_iter().zip(halves.iter().copied());
@@ -590,7 +593,7 @@ impl Builder {
         }
     }
 
-    /// Sets where each wait was: the innermost frame of its stack, where it has one.
+    /// Sets the address of each wait: the innermost frame of its stack, if it has one.
     fn locate_waits(&mut self) {
         let table = self.joiner.table();
         let frame = |half: Option<StackNumber>| table.frames(half?)?.first().copied();
@@ -617,7 +620,7 @@ impl Builder {
 }
 
 impl Halves {
-    /// The stack of what called the sampled code.
+    /// The stack of the callers of the sampled code.
     fn callers(&self, table: &HalfTable, builder: &mut StackTableBuilder) -> StackId {
         let frames = |half: Option<StackNumber>| half.and_then(|half| table.frames(half));
         let (kernel, user) = (frames(self.kernel), frames(self.user).unwrap_or(&[]));
@@ -627,8 +630,8 @@ impl Halves {
             Some(Mode::User) => false,
             _ => kernel.is_some_and(|kernel| !kernel.is_empty()),
         };
-        // A walk begins at the sampled code itself, in its mode: that frame is no caller. Below user
-        // code there is no kernel's half.
+        // Windows' walk begins with the sampled code itself, in its mode; that frame is no caller.
+        // A sample of user code has no kernel half.
         let (kernel, user) = if in_kernel {
             (kernel.unwrap_or(&[]).get(1..).unwrap_or(&[]), user)
         } else {
@@ -640,14 +643,14 @@ impl Halves {
     }
 }
 
-/// A source as its samples have it.
+/// A source as the metadata of its samples describes it.
 fn source(number: u16, state: &SourceState) -> Source {
     let name = match (number, state.name.as_str()) {
         (TIMER, "") => TIMER_NAME.to_owned(),
         (_, "") => format!("source {number} of Windows"),
         (_, name) => name.to_owned(),
     };
-    // A sample of unknown interval is one event.
+    // If no event names the interval, a sample counts as one event: nothing says how many more.
     let unknown = if number == TIMER { TIMER_INTERVAL } else { 1 };
     let interval = state.first.unwrap_or(unknown).into();
     let period = Period { requested: interval, used: interval, ..Period::default() };

@@ -1,9 +1,9 @@
 //! Which processes run and what is loaded in them, kept up to date while samples come in.
 //!
-//! What runs is scanned repeatedly, so that a recording that is cut short has names too. The samples
-//! decide when a scan is worth its cost: one is requested by a sample from an unknown process, or
-//! from an address where nothing is known to be. What came and went between two scans, and when
-//! exactly, a source of events says at the end ([`Inventory::complete`]).
+//! The system is scanned repeatedly, so that a recording that is cut short has names too. The
+//! samples decide when a scan is worth its cost: a sample from an unknown process, or from an
+//! address where no module is known, requests one. At the end a source of events says what came and
+//! went between two scans, and when exactly ([`Inventory::complete`]).
 
 mod completion;
 
@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const SCAN_NS: u64 = 1_000_000_000;
 /// The shortest interval between scans that samples request.
 const SCAN_SOON_NS: u64 = 40_000_000;
-/// A process that keeps requesting scans but shows nothing new skips up to this many scans.
+/// A process that keeps requesting scans but shows nothing new skips up to this many scans: it may
+/// run code that no module ever explains, such as that of a runtime.
 const BACKOFF_MAX: u32 = 64;
 /// Samples of a process from one page belong to one module.
 const PAGE_BITS: u32 = 12;
@@ -82,16 +83,17 @@ pub struct Inventory {
 
 #[derive(Default)]
 struct AddressSpace {
-    /// By first address.
+    /// The modules by their first address.
     modules: BTreeMap<u64, TrackedModule>,
     unloaded: Vec<TrackedModule>,
     /// Pages that samples came from.
     pages: HashSet<u64>,
-    /// Address spaces where a scan has found nothing.
+    /// Pages that samples came from and where no scan has found a module. An event at the end may
+    /// still say which image was there.
     stray_pages: HashSet<u64>,
-    /// A sample came from an address where nothing is known to be.
+    /// Whether a sample came from an address where no module is known.
     wants_scan: bool,
-    /// How many scans it skips after its next request.
+    /// How many scans this process skips after its next request.
     backoff: u32,
     skips: u32,
 }
@@ -143,7 +145,7 @@ impl Inventory {
         }
     }
 
-    /// Notes where their branches are: branch targets may have no samples.
+    /// Notes where the samples' branches are: the target of a branch may have no samples.
     pub fn note_branches(&mut self, samples: &[Sample], branches: &[Branch]) {
         let mut rest = branches.iter();
         for sample in samples {
@@ -269,7 +271,7 @@ impl Inventory {
         modules
     }
 
-    /// Forgets what is gone: for a recording without an end, which asks for none of
+    /// Forgets what is gone. A recording without an end calls this, because it never calls
     /// [`Self::complete`], [`Self::identified`] and [`Self::missed`].
     pub fn forget(&mut self) {
         self.ended.clear();
@@ -279,7 +281,7 @@ impl Inventory {
         self.samples.clear();
     }
 
-    /// What will have no names in the recording.
+    /// The processes and samples that will have no names in the recording.
     pub fn missed(&self) -> Missed {
         let strangers = self.samples.iter().filter(|(id, _)| !self.seen.contains(id));
         strangers.fold(Missed::default(), |missed, (_, samples)| Missed {
@@ -290,14 +292,14 @@ impl Inventory {
 }
 
 impl AddressSpace {
-    /// Whether it takes part in this scan: it has requested one and has no more to skip.
+    /// Whether the process takes part in this scan: it has requested one and skips none any more.
     const fn take_scan(&mut self) -> bool {
         let waited = self.skips == 0;
         self.skips = self.skips.saturating_sub(1);
         self.wants_scan && waited
     }
 
-    /// Takes over what a scan has found.
+    /// Takes over the modules that a scan has found.
     fn update(
         &mut self,
         process: Owner,

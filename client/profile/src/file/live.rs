@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Live {
     metadata: Metadata,
-    /// By identifier and beginning.
+    /// Processes by identifier and beginning.
     processes: BTreeMap<(u32, Option<u64>), Process>,
-    /// By process, first address and beginning.
+    /// Modules by process, first address and beginning.
     modules: BTreeMap<(Option<u32>, u64, Option<u64>), Module>,
     /// Samples and events since the last time.
     samples: Vec<Sample>,
@@ -29,8 +29,8 @@ impl Live {
         Self { metadata, ..Self::default() }
     }
 
-    /// What came since the last call, as a recording and its samples. Their processes are numbers of
-    /// its [`Recording::process_ids`].
+    /// What came since the last call, as a recording and its samples. The processes of the samples
+    /// are numbers of its [`Recording::process_ids`].
     pub fn take(&mut self) -> (Recording, Vec<Sample>) {
         let mut samples = std::mem::take(&mut self.samples);
         let count = samples.len() as u64;
@@ -52,7 +52,7 @@ impl Live {
         (recording, samples)
     }
 
-    /// Forgets what ended before a time: later samples are none of it.
+    /// Forgets what ended before a time, because no later sample can belong to it.
     fn forget_before(&mut self, time: u64) {
         let stays = |end: Option<u64>| end.is_none_or(|end| end >= time);
         let processes = &mut self.processes;

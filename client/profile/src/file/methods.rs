@@ -8,7 +8,7 @@ use std::ops::Range;
 
 pub(super) const METHODS: [u8; 4] = *b"METH";
 
-/// A piece of code that a runtime made, and what it is part of.
+/// A piece of code that a runtime made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
@@ -22,7 +22,8 @@ pub struct Method {
     pub name: String,
     /// The file that it was compiled from; the runtime's name if there is none.
     pub module: String,
-    /// When it came there, as a sample's timestamp; `None` if no sample at its addresses is older.
+    /// When it was put there, as a sample's timestamp; `None` if no sample at its addresses is
+    /// older.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loaded: Option<u64>,
     /// When it was gone; `None` if no sample at its addresses is younger.
@@ -80,7 +81,8 @@ impl SampledAddresses {
         all.get(index(range.start)..index(range.end)).unwrap_or_default()
     }
 
-    /// A method as samples need it; `None` if they do not.
+    /// A method with the times that samples need; `None` if no sample needs it. A runtime compiles
+    /// thousands of methods, and samples are in few of them.
     pub(super) fn needed(&self, method: Method) -> Option<Method> {
         let own = self.within(method.start..method.end);
         let (first, last) = own.iter().map(|&(_, span)| span).reduce(|mut all, span| {

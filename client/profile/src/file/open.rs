@@ -1,4 +1,4 @@
-//! Opens recordings and traces as the same: a source of samples.
+//! Opens recordings and traces alike, as a source of samples.
 
 use super::etl::{TraceSamples, is_trace};
 use super::reader::RecordingFile;
@@ -23,8 +23,8 @@ pub fn open_session(paths: &[&Path]) -> Result<Box<dyn SampleSource>> {
     }
 }
 
-/// Files in the order in which they are named, those of one session of Windows' own tracing together:
-/// one may be of the kernel and another of programs.
+/// Files in the order in which they are named. The files of one session of Windows' own tracing
+/// come together: one may be of the kernel and another of programs.
 pub fn sessions<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Vec<&Path>>> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let traces: Vec<&Path> = paths.iter().copied().filter(|path| is_trace(path)).collect();

@@ -1,5 +1,5 @@
-//! How a user knows a recording again that halprof has made here, and that nobody has changed which
-//! files it says were loaded.
+//! Proves that a recording was made on this machine by this user, and that its list of loaded files
+//! is unaltered.
 
 use super::{Identity, Metadata, Module};
 use sha2::{Digest, Sha256};
@@ -8,16 +8,16 @@ use std::fmt::Write as _;
 /// The length of SHA-256's blocks.
 const BLOCK: usize = 64;
 
-/// The mark of the key with which a recording was made. Only who has the key can produce it, and it
-/// does not reveal the key.
+/// The mark of the key with which a recording was made. Only somebody with the key can produce it,
+/// and it does not reveal the key.
 pub fn origin(key: &[u8], metadata: &Metadata) -> String {
     let began = metadata.began.to_le_bytes();
     let command = metadata.command.iter().map(String::as_bytes);
     sealed(key, "halprof recording", [&began[..]].into_iter().chain(command))
 }
 
-/// What a recording says of a file that was loaded: nobody without the key can write it for another
-/// file, for another build or into another recording.
+/// The seal of a file that was loaded. Nobody without the key can write it for another file, for
+/// another build or into another recording.
 pub fn seal(key: &[u8], origin: &str, module: &Module) -> String {
     let identity = module.identity.as_ref();
     let (kind, file, build) = match identity {
@@ -34,7 +34,8 @@ pub fn seal(key: &[u8], origin: &str, module: &Module) -> String {
 fn sealed<'a>(key: &[u8], what: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut message = Vec::new();
     for part in [what.as_bytes()].into_iter().chain(parts) {
-        // With its length: no two lists of parts are one text.
+        // Each part follows its length, so that two different lists of parts never make the same
+        // text.
         message.extend((part.len() as u64).to_le_bytes());
         message.extend(part);
     }

@@ -1,5 +1,5 @@
-//! Processes in time: an identifier may belong to one program after another, and one module may be
-//! loaded where another was, or code made by a runtime.
+//! Processes in time. An identifier may belong to one program after another, and within one process
+//! a module may be loaded, or a runtime may put code, where another module was.
 
 use super::{Method, Module, NO_PROCESS, Process, Recording, Sample};
 use rustc_hash::FxHashMap;
@@ -7,10 +7,12 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Which identifiers stand for several processes, or for one with several modules or methods at one
-/// address, and when. Samples of those have numbers of their own in place of the identifier.
+/// address, and when. Samples of these get another number in place of the identifier, so that
+/// everything above still has one name for one number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIds {
-    /// The numbers of an identifier, by when each begins; the first is the identifier itself.
+    /// The numbers of an identifier, each with the time at which it begins; the first is the
+    /// identifier itself.
     of: FxHashMap<u32, Vec<(u64, u32)>>,
     by_number: FxHashMap<u32, IdSpan>,
 }
@@ -21,7 +23,7 @@ struct IdSpan {
     id: u32,
     /// The first number of a process of this name with that identifier.
     process: u32,
-    /// From when to when the process had it.
+    /// The time in which the process had the identifier.
     lived: Range<u64>,
     span: Range<u64>,
 }
@@ -130,7 +132,7 @@ impl ProcessIds {
         self.by_number.get(&number).map_or(number, |id_span| id_span.id)
     }
 
-    /// When what a number stands for began; 0 if it was always so.
+    /// When that for which a number stands began; 0 if it was there from the beginning.
     pub(crate) fn since(&self, number: u32) -> u64 {
         self.by_number.get(&number).map_or(0, |id_span| id_span.span.start)
     }
@@ -141,8 +143,8 @@ impl ProcessIds {
         id_span.map_or(number, |id_span| id_span.process)
     }
 
-    /// The best of the modules that an address is in, for a number: the process's own, there at the
-    /// time, loaded last. Otherwise the first.
+    /// The best of the modules that contain an address, for a number: one of the process itself
+    /// that was there at the time, and of these the one loaded last. Otherwise the first.
     pub(crate) fn best<'a>(
         &self,
         number: u32,
@@ -161,7 +163,7 @@ impl ProcessIds {
 }
 
 impl IdSpan {
-    /// Whether a module was there at any time of it.
+    /// Whether a module was there at any time of this span.
     fn has(&self, module: &Module) -> bool {
         let unloaded = module.unloaded.unwrap_or(u64::MAX);
         loaded(module) < self.span.end && unloaded > self.span.start
@@ -172,7 +174,7 @@ fn loaded(module: &Module) -> u64 {
     module.loaded.unwrap_or(0)
 }
 
-/// When each process of one identifier began; the first of them had it from the beginning.
+/// When each process of one identifier began; the first had it from the beginning.
 fn lives(mut processes: Vec<&Process>) -> Vec<(u64, &str)> {
     processes.sort_by_key(|process| process.started);
     let begins = processes.iter().enumerate().map(|(at, process)| {
@@ -182,7 +184,7 @@ fn lives(mut processes: Vec<&Process>) -> Vec<(u64, &str)> {
     begins.collect()
 }
 
-/// When a module was loaded where another of the process was or came to be.
+/// The times at which a module was loaded where another module of the process was, or came later.
 fn changes(mut modules: Vec<&Module>) -> Vec<u64> {
     modules.sort_by_key(|module| module.start);
     let mut changes = Vec::new();

@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(super) const FRAMES: [u8; 4] = *b"FRAM";
 pub(super) const STACKS: [u8; 4] = *b"STAK";
 
-/// The deepest stack: Windows' own tracing walks at most 192 frames of each half, and a file made to
-/// be slow has stacks without end.
+/// The deepest stack. Windows' own tracing walks at most 192 frames of each half; without a limit,
+/// a malicious file could have stacks that take forever to walk.
 pub const DEPTH_MAX: u16 = 1024;
 
 /// The callers of a sampled address, innermost first, as a number in a [`StackTable`].
@@ -40,7 +40,8 @@ impl StackId {
     /// No caller is known.
     pub const NONE: Self = Self(0);
 
-    /// In the file: the user half was recorded for another sample of the same stay in the kernel.
+    /// Set in a file if the user half was recorded with another sample of the same stay in the
+    /// kernel.
     const SHARED: u32 = 1 << 31;
 
     /// Whether no caller is known.
@@ -53,7 +54,8 @@ impl StackId {
         (self.unmarked().0 as usize).checked_sub(1)
     }
 
-    /// As in a file, with a flag for a user half that is [shared](StackCounts::shared).
+    /// The number as a file has it, with a flag for a user half that is
+    /// [shared](StackCounts::shared).
     pub(super) const fn marked(self, shared: bool) -> Self {
         Self(if shared { self.0 | Self::SHARED } else { self.0 })
     }
@@ -89,8 +91,8 @@ impl StackFrame {
         mode_of(self.mode)
     }
 
-    /// An address within the call: the one that it returns to may be that of the next line, or of
-    /// another function if the call never returns.
+    /// An address within the call. The address that it returns to may belong to the next line, or
+    /// to another function if the call never returns.
     pub const fn call_site(&self) -> u64 {
         self.address.saturating_sub(1)
     }
@@ -156,7 +158,7 @@ pub(crate) struct StackTableBuilder {
 }
 
 impl StackTableBuilder {
-    /// The stack of these frames, outermost first. What is deeper than [`DEPTH_MAX`] is left out.
+    /// The stack of these frames, outermost first. Frames deeper than [`DEPTH_MAX`] are left out.
     pub(crate) fn stack(&mut self, frames: impl Iterator<Item = (u64, Mode)>) -> StackId {
         let mut stack = StackId::NONE;
         for (address, mode) in frames {

@@ -27,7 +27,7 @@ const BLOCK_SAMPLES: usize = 1 << 14;
 const BLOCK_MARKS: usize = 1 << 14;
 /// Frames in a block: 1 MiB.
 const BLOCK_FRAMES: usize = 1 << 16;
-/// Rows in a block, which is then not too long even with Windows' longest paths.
+/// Rows in a block: few enough that a block is not too long even with Windows' longest paths.
 const BLOCK_ROWS: usize = 64;
 /// How many unfinished recordings of one name may exist.
 const PARTIALS_MAX: u32 = 100;
@@ -64,7 +64,8 @@ impl Writer {
             key: None,
             origin: metadata.origin.clone(),
         };
-        // In one piece: a recorder that is killed leaves a file that can be read.
+        // The head is written in one piece with the first block: a recorder that is killed then
+        // leaves a file that can be read.
         let head = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
         let put = writer.assemble(META, |block| json(block, metadata));
         let put = put.and_then(|()| {
@@ -310,7 +311,8 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>, PathBuf)> {
         let partial = partial(&path, number);
         match File::create_new(&partial) {
             Ok(file) => return Ok((file, Some(partial), path)),
-            // Another recorder is writing it, or one that died left it: its contents are not ours.
+            // Another recorder is writing this file, or one that died left it. Its contents are not
+            // ours to overwrite.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < PARTIALS_MAX => {
                 number += 1;
             }
@@ -329,7 +331,7 @@ fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
         _ => {}
     }
     let mut path = path.to_owned();
-    // They end: a circle of links is an error above.
+    // This ends, because a circle of links was an error above.
     while let Ok(target) = fs::read_link(&path) {
         path = folder(&path).join(target);
     }

@@ -18,7 +18,7 @@ pub struct Binned<K> {
 const SHIFT_MAX: u32 = u64::BITS - 1;
 
 impl<K: Copy + Eq + Hash + Ord> Binned<K> {
-    /// Starts with bins of one tick, of which there are at most so many.
+    /// Starts with bins of one tick; there are never more than `most` bins.
     pub fn new(most: u64) -> Self {
         Self { most, shift: 0, range: None, sums: FxHashMap::default() }
     }
@@ -30,8 +30,8 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         self.stay_few();
     }
 
-    /// Adds a sum whose events came about evenly from one time to another. The number of bins is
-    /// limited.
+    /// Adds a sum whose events are spread evenly between two times. The number of bins is limited,
+    /// so this takes bounded time.
     pub fn add_over(&mut self, from: u64, to: u64, key: K, totals: Totals) {
         self.reach(from);
         self.reach(to);

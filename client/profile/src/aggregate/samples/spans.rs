@@ -1,4 +1,5 @@
-//! When the events of a sample happened: since the sample before of its source on its processor.
+//! When the events of a sample happened: since the sample before it, of the same source on the same
+//! processor.
 
 use super::TrackKey;
 use crate::aggregate::processor_time::ProcessorTime;
@@ -12,7 +13,8 @@ use std::mem::take;
 #[derive(Debug)]
 pub(super) struct Spans {
     last: FxHashMap<(u16, u32), Last>,
-    /// By source. An idle processor has no samples, but time goes on.
+    /// The rate of each source that is time. A sample of these spans at most its own length,
+    /// because an idle processor has no samples while time goes on.
     times: Vec<Option<ProcessorTime>>,
     /// Ticks of the time stamps a second.
     frequency: u64,
@@ -21,14 +23,14 @@ pub(super) struct Spans {
 #[derive(Debug, Default)]
 struct Last {
     time: u64,
-    /// The first sample, until the second tells how long it took.
+    /// The first sample, until the second shows how long a period takes.
     first: Option<Summand>,
 }
 
 /// The events of a sample, in a track.
 pub(super) type Summand = (TrackKey, Totals);
 
-/// Events that came about evenly from one time to another.
+/// Events that are taken to have happened evenly between two times.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: u64,
@@ -41,7 +43,7 @@ impl Spans {
         Self {
             last: FxHashMap::default(),
             times: metadata.sources.iter().map(ProcessorTime::of).collect(),
-            // Where it is not known, ticks are nanoseconds.
+            // If the frequency is not known, ticks are taken for nanoseconds.
             frequency: match metadata.timestamp_frequency {
                 0 => 1_000_000_000,
                 frequency => frequency,
@@ -49,8 +51,8 @@ impl Spans {
         }
     }
 
-    /// Calls `add` with the events of a sample; those of the first of its source on its processor
-    /// together with the second, and after as long.
+    /// Calls `add` with the events of a sample. The first sample of a source on a processor is
+    /// added together with the second, and is taken to have taken as long.
     pub(super) fn sample(&mut self, sample: &Sample, events: Summand, mut add: impl FnMut(Span)) {
         let time = sample.timestamp;
         let key = (sample.source, sample.processor);
@@ -73,7 +75,7 @@ impl Spans {
         last.time = time;
     }
 
-    /// The samples that are the only ones of their source on their processor.
+    /// The samples that stayed the only ones of their source on their processor.
     pub(super) fn single(self) -> impl Iterator<Item = Span> {
         self.last
             .into_values()

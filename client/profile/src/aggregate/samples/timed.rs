@@ -1,4 +1,4 @@
-//! Samples with their times in bounded memory: times get coarser as there are more.
+//! Samples with their times in bounded memory: the more samples, the coarser their times.
 
 use crate::aggregate::totals::Totals;
 use rustc_hash::FxHashMap;
@@ -11,8 +11,8 @@ const SHIFT_MAX: u32 = u64::BITS - 1;
 /// and begins at a multiple of its width.
 #[derive(Debug)]
 pub(super) struct Timed<K> {
-    /// The largest number of sums, but for two of each key: with fewer, times would be lost and
-    /// nothing gained, because each key has a sum however wide bins are.
+    /// The largest number of sums, or two for each key if that is more: each key has a sum however
+    /// wide bins are, so a smaller limit would lose times and save nothing.
     most: usize,
     shift: u32,
     /// The first time.
@@ -42,10 +42,10 @@ impl<K: Eq + Hash> Timed<K> {
         }
     }
 
-    /// Adds up what is in one bin, after making bins as wide as the limit needs.
+    /// Adds up the sums in one bin, after making bins as wide as the limit needs.
     fn merge(&mut self) {
-        // How many sums go when bins are so many times doubled: two go together when the highest
-        // bit in which their bins differ is gone.
+        // How many sums disappear when bins are doubled this many times: two sums become one when
+        // the highest bit in which their bins differ is shifted out.
         let mut saved = [0; u64::BITS as usize + 1];
         for sums in self.sums.values_mut() {
             sums.sort_unstable_by_key(|&(bin, _)| bin);
@@ -77,8 +77,8 @@ impl<K: Eq + Hash> Timed<K> {
         }
     }
 
-    /// How many ticks a bin is wide, and every sum with its key and the begin of its bin, which is that
-    /// of all time in the first; those of one key in order of time.
+    /// The width of a bin in ticks, and every sum with its key and the beginning of its bin; the
+    /// first bin begins with the first time. The sums of one key are in order of time.
     pub(super) fn finish(mut self) -> (u64, impl Iterator<Item = (K, Vec<(u64, Totals)>)>) {
         self.merge();
         let Self { shift, first, sums, .. } = self;

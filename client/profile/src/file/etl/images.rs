@@ -1,5 +1,5 @@
-//! Images as the events of a trace tell them: where each was from when to when, which build it is, and
-//! where its file is.
+//! Images as the events of a trace report them: where each was, during which time, which build it
+//! is, and where its file is.
 
 use crate::file::methods::SampledAddresses;
 use crate::file::{Build, Identity, Module, Stamp};
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Files, IDLE, SYSTEM};
 
-/// An address of a process; of the kernel without a process.
+/// An address of a process, or of the kernel without a process.
 type Place = (Option<u32>, u64);
 
 /// The images of all processes.
@@ -21,7 +21,7 @@ pub(super) struct Images {
     modules: Vec<Module>,
     /// The image at an address now, as an index of `modules`.
     live: FxHashMap<Place, usize>,
-    /// What the merge of traces adds about the image at an address, in order of time.
+    /// What xperf's merge adds about the image at an address, in order of time.
     builds: FxHashMap<Place, Vec<(u64, BuildEvent)>>,
     /// The folder of Windows, and the drives of the machine that was traced.
     windows: Option<String>,
@@ -109,8 +109,8 @@ impl Images {
         }
     }
 
-    /// Where an image is. In the kernel's half are the kernel's, whose process is the idle one or the
-    /// system's.
+    /// Where an image is. Images in the kernel's half belong to the kernel, though events give them
+    /// the idle process or the system's.
     fn place(&self, process: u32, base: u64) -> Place {
         let is_kernel = self.pointer.is_kernel(base) && matches!(process, IDLE | SYSTEM);
         ((!is_kernel).then_some(process), base)
@@ -120,7 +120,7 @@ impl Images {
     /// could open, if the trace has its drives.
     pub(super) fn finish(mut self) -> Vec<Module> {
         self.name_builds();
-        // Without it paths of the folder of Windows stay as they are.
+        // If the trace does not name the folder, paths in it stay as they are.
         let windows = self.windows.as_deref().unwrap_or(r"\SystemRoot");
         if !self.volumes.is_empty() {
             for path in self.modules.iter_mut().filter_map(|module| module.path.as_mut()) {
@@ -130,8 +130,9 @@ impl Images {
         self.modules
     }
 
-    /// A build is that of the image that was loaded last at its address: it has the time of an event of
-    /// that image, and another image may be there before or later.
+    /// Gives each image its build. The event of a build has the time of an event of its image, so
+    /// the build belongs to the image that was loaded last before it; another image may be at that
+    /// address earlier or later.
     fn name_builds(&mut self) {
         let mut at: FxHashMap<Place, Vec<usize>> = FxHashMap::default();
         for (index, module) in self.modules.iter().enumerate() {
@@ -153,8 +154,8 @@ impl Images {
     }
 }
 
-/// Gives images the paths by which programs of this machine open their files, and those that samples or
-/// callers are in the builds of these files: thousands may be loaded.
+/// Gives images the paths by which programs of this machine open their files. Only images with
+/// samples or callers get the build of their file, because thousands may be loaded.
 pub(super) fn locate(modules: &mut [Module], addresses: &SampledAddresses, files: Files<'_>) {
     let Files { system, build } = files;
     let mut builds: FxHashMap<String, Build> = FxHashMap::default();
@@ -163,7 +164,7 @@ pub(super) fn locate(modules: &mut [Module], addresses: &SampledAddresses, files
         *path = system.on_disk(path);
         if module.identity.is_none() && addresses.any(module.start..module.end) {
             let file = builds.entry(path.clone()).or_insert_with(|| build(path)).clone();
-            // The file may have been replaced since it was loaded.
+            // Another stamp means that the file was replaced after the image was loaded.
             let is_other = module.stamp.zip(file.stamp).is_some_and(|(own, other)| own != other);
             if !is_other {
                 module.identity = file.identity;

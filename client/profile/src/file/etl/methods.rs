@@ -1,4 +1,5 @@
-//! Code that runtimes make, as the events of a trace tell it: what was where from when to when.
+//! Code that runtimes make, as the events of a trace report it: which method was where, during
+//! which time.
 
 use crate::file::Method;
 use crate::file::methods::SampledAddresses;
@@ -21,7 +22,7 @@ pub(super) struct Methods {
 /// A piece of code.
 struct Piece {
     method: Method,
-    /// What the runtime calls the method: with the address it tells one piece from another.
+    /// The runtime's number of the method. With the address it tells one piece from another.
     id: u64,
     /// The file that it was compiled from, until its name is known.
     source: Option<u64>,
@@ -32,18 +33,18 @@ struct Piece {
 struct Process {
     /// When it began, if the trace says.
     started: Option<u64>,
-    /// What is there, as indexes of `pieces`.
+    /// The code that is there now, as indexes of `pieces`.
     live: Ranges<usize>,
-    /// When something was there last.
+    /// When code was there last.
     gone: Ranges<u64>,
-    /// All that it had, as indexes of `pieces`.
+    /// All code that the process had, as indexes of `pieces`.
     pieces: Vec<usize>,
-    /// The names of files by what the runtime calls them.
+    /// The names of files by the runtime's numbers of them.
     sources: FxHashMap<u64, String>,
 }
 
 impl Methods {
-    /// A process starts or ends: what had its identifier before has no code.
+    /// A process starts or ends, so an earlier process with its identifier has no code any more.
     pub(super) fn process(&mut self, id: u32, change: Change, time: u64) {
         let started = match change {
             Change::Start => Some(time),
@@ -94,7 +95,7 @@ impl Methods {
             let known = &self.pieces[index];
             (known.id, known.method.end) == (piece.id, end)
         });
-        // What it was compiled from has that name now: another may have its number later.
+        // The name is taken now, because another file may get this number later.
         if let Some(name) = piece.source.and_then(|source| process.sources.get(&source)) {
             name.clone_into(&mut piece.method.module);
             piece.source = None;
@@ -112,7 +113,7 @@ impl Methods {
                 process.pieces.push(self.pieces.len());
                 self.pieces.push(piece);
             }
-            // A rundown, or a load that is told twice.
+            // A rundown, or a load that is reported twice: the piece is known.
             (_, Some(_)) => {}
             (_, None) => {
                 let ended = process.live.put(start, end, self.pieces.len());
@@ -145,14 +146,14 @@ impl Methods {
 }
 
 impl Process {
-    /// When code came whose load is not in the trace: `None`, for all the time, unless the process is
-    /// younger, or other code was there before.
+    /// Since when code was there whose load is not in the trace: `None` means since the beginning,
+    /// unless the process started later or other code was there before.
     fn since(&self, start: u64, end: u64) -> Option<u64> {
         let gone = self.gone.overlapping(start, end).map(|(_, time)| time);
         gone.chain(self.started).max()
     }
 
-    /// Names the files of those of its pieces whose files were named after them.
+    /// Names the files of pieces that the trace named only after the pieces.
     fn name(&self, pieces: &mut [Piece]) {
         for &index in &self.pieces {
             let piece = &mut pieces[index];

@@ -1,5 +1,5 @@
-//! What a source of events reports at the end: what no scan has seen, and the exact times of what
-//! scans saw.
+//! Adds what a source of events reports at the end: processes and images that no scan has seen, and
+//! the exact times of those that scans saw.
 
 use super::{AddressSpace, Changes, Inventory, Owner, TrackedModule};
 use crate::file::{Module, Process};
@@ -51,7 +51,7 @@ impl Inventory {
     fn started(&mut self, id: u32, name: String, time: u64, completed: &mut Completed) {
         self.seen.insert(id);
         let first_scanned = self.first_scanned;
-        // Other names than of ASCII are in an unknown code page.
+        // A name that is not ASCII cannot be compared: the event has it in an unknown code page.
         let candidates = self.lives(id).filter(|life| {
             (!name.is_ascii() || life.name.eq_ignore_ascii_case(&name))
                 && is_later(life.started, time, first_scanned)
