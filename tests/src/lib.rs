@@ -8,6 +8,7 @@ pub mod dumps;
 pub mod facts;
 pub mod machines;
 pub mod package;
+pub mod performance_page;
 pub mod requests;
 pub mod scenarios;
 pub mod silicon;
