@@ -1,4 +1,4 @@
-//! Performance-monitoring units, one file a vendor.
+//! Performance-monitoring units: one file for each vendor.
 
 pub mod amd;
 pub mod intel;

@@ -49,12 +49,12 @@ const UPPER: u64 = 0xFFFF;
 /// Events of retirement that [`Quirk::Zen3Overcount`] concerns (erratum 1292).
 const RETIREMENT: [u16; 13] =
     [0xC0, 0xC1, 0xC2, 0xC3, 0xC4, 0xC5, 0xC8, 0xC9, 0xCA, 0xCC, 0xD1, 0x1C7, 0x1D0];
-/// Of RDPMC's indexes the first six are core counters, then come those of the northbridge, and of the
-/// L3 or L2 cache (APM vol. 3, RDPMC).
+/// RDPMC's first six indexes are core counters; the counters of the northbridge follow, and then
+/// those of the L3 or L2 cache (APM vol. 3, RDPMC).
 const RDPMC_NORTHBRIDGE: RangeInclusive<u32> = 6..=9;
 const RDPMC_CACHE: RangeInclusive<u32> = 10..=15;
-/// Where the registers of those are (CPUID 0x80000001, ECX[24] PerfCtrExtNB, ECX[28]
-/// PerfCtrExtLLC).
+/// The feature bits that say that these counters exist (CPUID 0x80000001, ECX[24] PerfCtrExtNB,
+/// ECX[28] PerfCtrExtLLC).
 const NORTHBRIDGE_COUNTERS: u32 = 1 << 24;
 const CACHE_COUNTERS: u32 = 1 << 28;
 
@@ -220,7 +220,7 @@ impl Amd {
         self.family >= ZEN && event_code(select) == LARGE_INCREMENT
     }
 
-    /// A counter's value, and above it that of its upper half.
+    /// A counter's value, with that of its upper half above it.
     fn value(&self, i: usize) -> u64 {
         let upper = if self.merged[i] { self.counters[i + 1].value() & UPPER } else { 0 };
         upper << WIDTH | self.counters[i].value()
@@ -324,7 +324,7 @@ impl Unit for Amd {
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
-        // What the others count is not modelled.
+        // These counters exist, but what they count is not modelled: they read 0.
         let has = |feature| self.features & feature != 0;
         let of_others = RDPMC_NORTHBRIDGE.contains(&counter) && has(NORTHBRIDGE_COUNTERS)
             || RDPMC_CACHE.contains(&counter) && has(CACHE_COUNTERS);

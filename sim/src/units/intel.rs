@@ -300,7 +300,8 @@ impl Architectural {
         }
     }
 
-    /// With [`Quirk::BroadwellPeriod`].
+    /// With [`Quirk::BroadwellPeriod`], a counter of INST_RETIRED.ALL loses the low six bits of a
+    /// value that is near its overflow.
     fn lose_low_bits(&mut self, i: usize) {
         let select = self.selects[i];
         let value = self.general[i].value();
@@ -321,7 +322,7 @@ impl Architectural {
 
     fn selected_feed(&self, i: usize) -> Option<Feed> {
         let select = self.selects[i];
-        // It changes what RDPMC reads, not what is counted.
+        // The bit changes what RDPMC reads, not what is counted.
         let select = EventSelect::from_bits(select.into_bits() & !USER_DISABLE);
         let on = select.en() && self.globally_on(i);
         let named = Code::of_select(&self.named, select.into_bits());
@@ -382,14 +383,14 @@ impl Architectural {
         !self.capabilities.has_global() || self.control >> bit & 1 == 1 && !self.is_frozen()
     }
 
-    /// CTR_FRZ stops all counters, whoever has set it.
+    /// CTR_FRZ stops all counters, whoever set it.
     fn is_frozen(&self) -> bool {
         self.capabilities.version >= 4 && self.status & CTR_FRZ != 0
     }
 
-    /// A counter requests its interrupt, and FREEZE_PERFMON_ON_PMI stops all counters: up to
-    /// version 3 by clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by setting CTR_FRZ (SDM vol.
-    /// 3, "Freezing LBR and Performance Counters on PMI").
+    /// What a counter's request of its interrupt freezes. FREEZE_PERFMON_ON_PMI stops all counters:
+    /// up to version 3 by clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by setting CTR_FRZ (SDM
+    /// vol. 3, "Freezing LBR and Performance Counters on PMI").
     ///
     /// FREEZE_LBRS_ON_PMI stops the branch records by setting LBR_FRZ, from version 4 on.
     fn freeze(&mut self, now: &Counts) {
@@ -408,7 +409,8 @@ impl Architectural {
         self.reconnect(now);
     }
 
-    /// The counters with these status bits have overflowed; the threads that get an interrupt.
+    /// Takes the overflow of the counters with these status bits; returns the threads that get an
+    /// interrupt, as a mask.
     fn overflow(&mut self, overflowed: u64, now: &Counts, thread: usize) -> u8 {
         self.status |= overflowed;
         for bit in (0..64).filter(|&bit| self.reload_masks[bit] & overflowed != 0) {
@@ -523,7 +525,7 @@ impl Unit for Architectural {
         self.capabilities.general_width
     }
 
-    /// Since Pentium M (SDM vol. 3, "Local Vector Table").
+    /// Intel's local APIC does so since Pentium M (SDM vol. 3, "Local Vector Table").
     fn masks_on_delivery(&self) -> bool {
         true
     }
@@ -558,8 +560,8 @@ impl Unit for Architectural {
         self.reconnect(now);
     }
 
-    /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows only version
-    /// 1 (SDM vol. 3, "Processor State After Reset").
+    /// A reset enables the general counters in IA32_PERF_GLOBAL_CTRL, for software that knows only
+    /// version 1 (SDM vol. 3, "Processor State After Reset").
     fn reset(&mut self) {
         self.counters_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
@@ -585,8 +587,9 @@ fn threads(any: bool, is_cycles: bool) -> Threads {
     }
 }
 
-/// Whether a counter with this select adds up cycles, which the threads of a core have in common: of
-/// a clock, of a comparison, and those in which the core recovers (INT_MISC, 0Dh).
+/// Whether a counter with this select adds up cycles, which the threads of a core have in common:
+/// the cycles of a clock, those that satisfy a comparison, and those in which the core recovers
+/// (INT_MISC, 0Dh).
 fn counts_cycles(select: EventSelect) -> bool {
     select.cmask() != 0 || matches!(select.event(), 0x3C | 0x0D)
 }

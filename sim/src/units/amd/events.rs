@@ -23,15 +23,11 @@ pub enum Generation {
     Family16h,
     /// Zen, Zen+, Hygon Dhyana.
     Zen1,
-    /// Zen 2.
     Zen2,
     /// Zen 3, Zen 3+.
     Zen3,
-    /// Zen 4.
     Zen4,
-    /// Zen 5.
     Zen5,
-    /// Zen 6.
     Zen6,
 }
 
@@ -82,7 +78,6 @@ pub struct Row {
     last: Generation,
     /// Event select, 12 bits from family 10h on.
     pub event: u16,
-    /// Unit mask.
     pub unit_mask: u8,
     /// What it counts.
     pub counts: Event,
@@ -116,7 +111,7 @@ const fn row(first: Generation, last: Generation, event: u16, unit_mask: u8, cou
     Row { first, last, event, unit_mask, counts }
 }
 
-/// Every event that a workload has an amount for.
+/// Every event for which a workload has an amount.
 ///
 /// Sources: AMD 22007E, appendix D, for K7; the BKDGs (BIOS and Kernel Developer's Guide) of families
 /// 11h, 12h, 14h and 16h; libpfm4's amd64_events_*.h of every other generation. Of these others,

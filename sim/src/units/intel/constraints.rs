@@ -1,4 +1,4 @@
-//! Which general counters count an event, and what it needs besides: as Intel's lists of events say.
+//! Which general counters count an event, and what else it needs, as Intel's lists of events say.
 
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Code, Compare, Event, Feed};
@@ -12,7 +12,8 @@ pub(super) struct Constraint {
     unit_mask: u8,
     /// The counters that count it, as a mask.
     counters: u32,
-    /// It counts 0 while its extra MSR is 0, and nobody writes that here.
+    /// Whether it needs an extra MSR. It then counts 0, because the MSR is 0 and nobody writes it
+    /// here.
     needs_msr: bool,
 }
 
@@ -39,7 +40,8 @@ pub(super) fn of_codes(cpu: &Cpu, codes: &[Code]) -> Vec<Constraint> {
     selects.filter_map(|select| of_select(microarchitecture, select)).collect()
 }
 
-/// The smallest set of counters of any row holds: a select does not say which name was meant.
+/// If rows with one select have different sets of counters, the smallest set counts, because a
+/// select does not say which name was meant.
 fn of_select(microarchitecture: &Microarchitecture, select: u64) -> Option<Constraint> {
     let [code, unit_mask, ..] = select.to_le_bytes();
     let rows = || {
@@ -64,9 +66,9 @@ impl Constraint {
         (self.code, self.unit_mask) == (code, unit_mask)
     }
 
-    /// What a counter adds up in place of an event's `feed`. Outside an event's counters silicon counts
-    /// something else or nothing, and no document says what: here it is every seventh cycle, which is
-    /// seen in any count.
+    /// What a counter adds up in place of an event's `feed`. On a counter that cannot count the
+    /// event, silicon counts something else or nothing, and no document says what. The model counts
+    /// every seventh cycle there, so that a test notices it in any count.
     pub(super) fn apply(self, counter: usize, feed: Feed) -> Option<Feed> {
         if self.needs_msr {
             return None;

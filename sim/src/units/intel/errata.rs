@@ -1,4 +1,4 @@
-//! What errata make general counters do, where a model has them.
+//! What errata do to the general counters of a model that has them.
 
 use crate::cpu::counter::Counter;
 use crate::cpu::event_select::EventSelect;
@@ -17,7 +17,7 @@ pub(super) struct Errata {
     pub(super) reset: Reset,
     /// [`Quirk::ThreadLeak`].
     leaks: bool,
-    /// What has leaked from each general counter and was not taken yet.
+    /// The events that have leaked from each general counter and were not taken yet.
     leaked: Vec<u64>,
 }
 
@@ -25,11 +25,11 @@ pub(super) struct Errata {
 #[derive(Clone, Debug)]
 pub(super) struct Reset {
     needed: bool,
-    /// Those that have been reset and have not run since.
+    /// Counters that have been reset and have not run since.
     fresh: u32,
-    /// Those whose select was changed after they had run.
+    /// Counters whose select was changed after they had run: these count every second event.
     halved: u32,
-    /// The reset has begun: the four are on with its selects, and began at 0.
+    /// Whether the reset has begun: the four counters are on with its selects, and began at 0.
     begun: bool,
 }
 
@@ -58,7 +58,7 @@ impl Errata {
 }
 
 impl Errata {
-    /// A general counter has counted so many events of a select.
+    /// Notes that a general counter has counted events of a select.
     pub(super) fn counted(&mut self, counter: usize, select: EventSelect, events: u64) {
         if self.leaks && MEMORY.contains(&select.event()) {
             self.leaked.resize(self.leaked.len().max(counter + 1), 0);
@@ -78,7 +78,7 @@ impl Reset {
         self.halved >> counter & 1 == 1
     }
 
-    /// A counter's select gets another value.
+    /// Notes that a counter's select gets another value.
     pub(super) fn select_changed(&mut self, counter: usize) {
         let bit = 1 << counter & ALL;
         if self.needed {
@@ -86,7 +86,8 @@ impl Reset {
         }
     }
 
-    /// The global control register gets this value.
+    /// Notes that the global control register gets this value. The reset is over when the four
+    /// counters are stopped again.
     pub(super) fn control_written(
         &mut self,
         value: u64,

@@ -7,9 +7,7 @@ use crate::cpu::event::Event;
 pub struct Row {
     /// The bit of CPUID.0Ah:EBX that says that the processor lacks the event.
     pub bit: u32,
-    /// Event select.
     pub event: u8,
-    /// Unit mask.
     pub unit_mask: u8,
     /// What it counts.
     pub counts: Event,
@@ -19,8 +17,8 @@ const fn row(bit: u32, event: u8, unit_mask: u8, counts: Event) -> Row {
     Row { bit, event, unit_mask, counts }
 }
 
-/// The events that every workload has an amount for; LBR inserts are not among them, nor those of
-/// [`TOP_DOWN`].
+/// The events for which every workload has an amount. LBR inserts are not among them, nor the
+/// events of [`TOP_DOWN`].
 pub const ROWS: [Row; 7] = [
     row(0, 0x3C, 0x00, Event::Cycles),
     row(1, 0xC0, 0x00, Event::Instructions),
@@ -31,16 +29,17 @@ pub const ROWS: [Row; 7] = [
     row(6, 0xC5, 0x00, Event::BranchMisses),
 ];
 
-/// The bits, selects and unit masks of the architectural top-down events: slots, and those that wait
-/// for the back end, are lost to bad speculation, wait for the front end, retire. Only a workload that
-/// names them has amounts.
+/// The bits, selects and unit masks of the architectural top-down events: all slots, then those
+/// that wait for the back end, are lost to bad speculation, wait for the front end, or retire. Only
+/// a workload that names them has amounts.
 pub const TOP_DOWN: [(u32, u8, u8); 5] =
     [(SLOTS, 0xA4, 0x01), (8, 0xA4, 0x02), (9, 0x73, 0x00), (10, 0x9C, 0x01), (11, 0xC2, 0x02)];
 
 /// The bit of Topdown Slots.
 const SLOTS: u32 = 7;
 
-/// The architectural event that a fixed counter counts of those that only a workload names.
+/// The fixed counter that counts an architectural event which only a workload names, and that
+/// event's bit.
 pub const FIXED_TOP_DOWN: (usize, u32) = (3, SLOTS);
 
 /// Select and unit mask of UnHalted Reference Cycles.
@@ -60,9 +59,9 @@ const AT_TSC_RATE: [u32; 26] = [
 
 /// Cycles of fixed counter 2 per event of [`REFERENCE_CYCLES`].
 ///
-/// The fixed counter runs with the time-stamp counter; the event with it too, or with the bus clock
-/// or the core crystal clock (SDM vol. 3, "Pre-defined Architectural Performance Events"): here 100
-/// MHz where the model's time stamps have 1 GHz.
+/// The fixed counter runs with the time-stamp counter. The event runs with it too, or with the bus
+/// clock or the core crystal clock (SDM vol. 3, "Pre-defined Architectural Performance Events");
+/// the model's clock then has 100 MHz, a tenth of its time stamps.
 pub fn reference_ratio(family: u32, model: u32) -> u64 {
     match family {
         6 if !AT_TSC_RATE.contains(&model) => 10,
