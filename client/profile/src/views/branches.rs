@@ -335,7 +335,7 @@ type Paths = FxHashMap<Box<[u32]>, PathCount>;
 struct PathCounts {
     edges: Vec<EdgeKey>,
     numbers: FxHashMap<EdgeKey, u32>,
-    /// By path length.
+    /// The paths of each length.
     paths: Vec<(usize, Paths)>,
     samples: u64,
     omitted: u64,

@@ -53,7 +53,7 @@ pub(crate) struct CountRow {
     pub(crate) note: Option<String>,
     /// The vendor's errata that concern it.
     pub(crate) errata: Vec<Erratum>,
-    /// Whether it is without parts that a trace lacks.
+    /// Whether the trace lost part of it, so that it is a lower bound.
     #[serde(skip)]
     pub(crate) is_at_least: bool,
     /// The index of its event in the event set.

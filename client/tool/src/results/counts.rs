@@ -136,7 +136,7 @@ impl EventCounts {
         groups
     }
 
-    /// Those of these processors on which it was never on a counter.
+    /// The members on which the source was never on a counter.
     pub(crate) fn never_scheduled(&self, members: &[u32]) -> impl Iterator<Item = u32> {
         let estimates = members.iter().filter_map(|member| self.by_processor.get_key_value(member));
         estimates.filter(|(_, one)| one.never_scheduled_cpus != 0).map(|(&member, _)| member)

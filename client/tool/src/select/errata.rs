@@ -19,7 +19,8 @@ use std::collections::BTreeSet;
 pub(crate) struct EventErrata(Vec<Vec<(u8, Erratum)>>);
 
 impl EventErrata {
-    /// Those of all events of these sets, each of which runs by itself. `sampled`: they are sampled.
+    /// The errata of all events of these sets, each set measured by itself, and sampled if
+    /// `sampled` is set.
     pub(crate) fn new(
         event_set: &EventSet,
         sets: &[Vec<usize>],
@@ -44,8 +45,8 @@ impl EventErrata {
         Ok(all)
     }
 
-    /// Those of sources that Windows' own tracing counts. Which counter each gets is not known: they
-    /// are those of the source by itself.
+    /// The errata of sources that Windows' own tracing counts. It is not known which counter each
+    /// gets, so these are the errata of each source counted by itself.
     pub(crate) fn traced<'a>(
         event_set: &EventSet,
         names: impl IntoIterator<Item = &'a String>,
@@ -55,7 +56,7 @@ impl EventErrata {
         Self(names.into_iter().map(own).collect())
     }
 
-    /// Those of an event on some processors.
+    /// The errata of an event on some processors.
     pub(crate) fn of<'a>(
         &self,
         event: usize,
@@ -69,7 +70,7 @@ impl EventErrata {
     }
 }
 
-/// Those of an event that is sampled by itself, on all processors.
+/// The errata of an event that is sampled by itself, on all processors.
 pub(crate) fn alone(
     catalog: &Catalog,
     event: &EventSpec,
@@ -78,7 +79,7 @@ pub(crate) fn alone(
     once(alone_by_type(catalog, event, connection))
 }
 
-/// Those of an event that is sampled by itself, with the CPU type that each is of.
+/// The errata of an event that is sampled by itself, each with its CPU type.
 fn alone_by_type(
     catalog: &Catalog,
     event: &EventSpec,
@@ -96,8 +97,8 @@ fn once(errata: Vec<(u8, Erratum)>) -> Vec<Erratum> {
     errata.into_iter().collect()
 }
 
-/// Those of a source that Windows' own tracing counts. Which counter it gets is not known: they are
-/// those of the source by itself.
+/// The errata of a source that Windows' own tracing counts. It is not known which counter it gets,
+/// so these are the errata of the source counted by itself.
 pub(crate) fn traced(
     event_set: &EventSet,
     event: &TraceEvent,

@@ -479,7 +479,7 @@ pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<EventSpec> {
         let source = catalog.sources.iter().find(|source| source.id == spec.source);
         source.is_none_or(|source| source.flags & Source::SUPPORTED != 0)
     };
-    // By its own name, so that the metric can find it.
+    // The event must have this very name, so that the metric can find it.
     let is_named = event.label.eq_ignore_ascii_case(label);
     (is_named && event.specs.iter().all(is_supported)).then_some(event)
 }

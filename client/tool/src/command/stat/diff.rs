@@ -69,7 +69,7 @@ impl Compared for ComparedStat {
     const COMMAND: &'static str = "stat";
 
     fn figures(&self) -> Vec<Figure> {
-        // Of what top-down counts for itself nobody asked.
+        // Skip events that only top-down needs: nobody asked for them.
         let is_shown = |count: &&Count| self.topdown.is_empty() || count.requested.is_some();
         let counts = self.counts.iter().filter(is_shown).map(|count| Figure {
             processor: count.processor,

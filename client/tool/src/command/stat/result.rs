@@ -61,7 +61,7 @@ pub(crate) struct StatResult {
 }
 
 impl StatResult {
-    /// Leaves out what is of all processes.
+    /// Hides machine-wide rows.
     pub(super) fn hide_totals(&mut self) {
         self.hidden = std::mem::take(&mut self.rows.counts);
         self.rows.derived.clear();

@@ -195,7 +195,7 @@ struct Line {
 
 fn lines(interval: &Interval, metrics: bool) -> Vec<Line> {
     let StatRows { counts, derived, topdown, by_process, by_thread } = &interval.rows;
-    // Of what top-down counts for itself its parts are enough.
+    // Skip events that only top-down needs: its parts show what they say.
     let is_shown = |count: &&CountRow| topdown.is_empty() || count.requested.is_some();
     let counts = counts.iter().filter(is_shown).map(|count| Line {
         processor: count.processor,

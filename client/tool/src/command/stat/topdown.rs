@@ -43,7 +43,8 @@ const CAUSES: [(&str, &[&str]); 4] = [
     ("retiring", &["TotalIssues"]),
 ];
 
-/// Of these parts of parts it shows nothing.
+/// Words in the names of level-2 parts that have another cause than the events above, so that
+/// sampling these would show nothing.
 const OF_OTHER_CAUSE: [&str; 5] = ["core", "cpu", "clears", "restarts", "bandwidth"];
 
 /// What is counted on each CPU type.

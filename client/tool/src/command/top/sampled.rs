@@ -250,7 +250,7 @@ fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
 }
 
 fn row(source: &str, row: &reports::GroupTotals) -> PictureRow {
-    // None where events of several sources are the rows.
+    // A row has no share if the rows are of several sources.
     let share = row.share;
     let shown = |of: fn(&Share) -> f64, text: fn(f64) -> String| {
         share.map_or(Cell::Number("-".to_owned(), UNKNOWN), |share| {
