@@ -1,5 +1,6 @@
 //! Does the built tool, run as a user runs it, do what its contract says?
 
+mod advice;
 mod annotate;
 pub(crate) mod binaries;
 mod branches;

@@ -143,7 +143,7 @@ const OPTIONS: [(&str, &str); 8] = [
     (SYMBOLS, "`--symbol-path` names folders."),
     (OF_SAME_BUILD, "`--symbol-path` names folders."),
     (WITH_BRANCHES, "`halprof record --branches` does."),
-    (WITH_ALL_BRANCHES, "`halprof record --branches` does, without `--branch-filter`."),
+    (WITH_ALL_BRANCHES, "`halprof record --branches` does, without `+KINDS`."),
 ];
 
 /// A hint of the libraries, with the options that do what it advises.
