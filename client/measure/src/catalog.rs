@@ -7,7 +7,7 @@ mod encoding;
 mod modelled;
 
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Remedy, Result};
 use crate::events::{self, Alias, Event, Meaning, Microarchitecture};
 use crate::selection::{
     EventRef, EventSpec, Item, PROFILE, after_profile, bad_list, filter_suffix, parse_number,
@@ -24,13 +24,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The hint for an event of the user's own list that cannot be counted.
-pub const OF_YOUR_LIST: &str = "Your list of events says what it needs.";
 /// The hint for a raw select that cannot be counted.
 const RAW_AS_NAMED: &str =
     "A raw select needs what the vendor's event of the same code and unit mask needs.";
-/// The hint for any other event that cannot be counted.
-pub const OF_VENDORS_LIST: &str = "The vendor's list of events says what it needs.";
 
 /// Bits 16 and 17 of a select: count in user mode, in kernel mode.
 const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
@@ -375,7 +371,7 @@ impl Catalog {
             });
             let why = named.rev().find_map(|(_, _, encoding)| encoding.clone().err());
             let why = why.unwrap_or(NotEncoded::Other("no such processor has it".to_owned()));
-            let hint = if is_listed { OF_YOUR_LIST } else { OF_VENDORS_LIST };
+            let hint = if is_listed { Remedy::EventInOwnList } else { Remedy::EventInVendorsList };
             return Err(not_counted(&event.event.name, why, hint));
         }
         Ok(event_spec(item, specs, label))
@@ -486,7 +482,8 @@ impl Catalog {
             hint: self
                 .not_counted(name)
                 .or_else(|| self.elsewhere(name))
-                .or_else(|| self.did_you_mean(name)),
+                .or_else(|| self.did_you_mean(name))
+                .map(Hint::Text),
         }
     }
 
@@ -547,7 +544,7 @@ impl Catalog {
 }
 
 /// The error for an event that no measured processor counts.
-fn not_counted(name: &str, why: NotEncoded, hint: &str) -> Error {
+fn not_counted(name: &str, why: NotEncoded, hint: impl Into<Hint>) -> Error {
     match why {
         NotEncoded::NeedsMsr(_) => Error::NeedsMsr { name: name.to_owned(), why: why.to_string() },
         NotEncoded::Other(why) => {

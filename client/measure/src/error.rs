@@ -1,5 +1,9 @@
 //! The library's errors: what was refused or failed, and why.
 
+mod hint;
+
+pub use hint::{Hint, Remedy};
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::samples::Statistics;
@@ -63,7 +67,7 @@ pub enum Error {
         /// What is wrong.
         message: String,
         /// What would be correct.
-        hint: String,
+        hint: Hint,
     },
     /// The driver could not be opened.
     #[error("{message}")]
@@ -71,7 +75,7 @@ pub enum Error {
         /// What was tried, and the result.
         message: String,
         /// What to do.
-        hint: String,
+        hint: Hint,
     },
     /// Windows' own tracing cannot be used.
     #[error("{message}")]
@@ -79,7 +83,7 @@ pub enum Error {
         /// What was refused.
         message: String,
         /// What to do.
-        hint: String,
+        hint: Hint,
     },
     /// Fewer counters are free than there are sources to count.
     #[error("fewer counters are free than the {sources} that were asked for")]
@@ -99,7 +103,7 @@ pub enum Error {
         /// The name.
         name: String,
         /// What may have been meant, as a sentence; `None` if no name is similar.
-        hint: Option<String>,
+        hint: Option<Hint>,
     },
     /// A vendor's event on a model whose events are not known.
     #[error("{what}: halprof does not know the events of {model}")]
@@ -118,7 +122,7 @@ pub enum Error {
         /// What, and why not.
         message: String,
         /// What to do instead.
-        hint: String,
+        hint: Hint,
     },
     /// The driver completed the request with a failure, without a reply.
     #[error("the driver did not answer: {}", status(*.0))]
@@ -161,7 +165,7 @@ pub enum Error {
         /// What is wrong, as the rest of a sentence that begins with the file's name.
         why: String,
         /// What to do.
-        hint: String,
+        hint: Hint,
     },
     /// An event that takes a value from an MSR that halprof does not program.
     #[error("{name} cannot be counted: {why}")]
@@ -176,13 +180,9 @@ pub enum Error {
     Internal(String),
 }
 
-/// The hint of [`Error::NoModels`].
-const BUILD_WITH_MODELS: &str =
-    "Build it with the cargo feature `models`, or measure on Windows with the driver installed.";
-
 impl Error {
     /// A usage error.
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Usage { message: message.into(), hint: hint.into() }
     }
 
@@ -200,7 +200,7 @@ impl Error {
     pub fn bad_file(
         path: impl Into<PathBuf>,
         why: impl Into<String>,
-        hint: impl Into<String>,
+        hint: impl Into<Hint>,
     ) -> Self {
         Self::BadFile { path: path.into(), why: why.into(), hint: hint.into() }
     }
@@ -246,7 +246,8 @@ impl Error {
     }
 
     /// What to do, if the error itself says it.
-    pub fn hint(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<&Hint> {
+        const BUILD_WITH_MODELS: &Hint = &Hint::Remedy(Remedy::BuildWithModels);
         match self {
             Self::Usage { hint, .. }
             | Self::NoDriver { hint, .. }
@@ -254,23 +255,25 @@ impl Error {
             | Self::Unavailable { hint, .. }
             | Self::BadFile { hint, .. } => Some(hint),
             Self::NoModels => Some(BUILD_WITH_MODELS),
-            Self::UnknownName { hint, .. } => hint.as_deref(),
+            Self::UnknownName { hint, .. } => hint.as_ref(),
             _ => None,
         }
     }
 
     /// Something that is not available here, and what to do instead.
-    pub fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn unavailable(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Unavailable { message: message.into(), hint: hint.into() }
     }
 
     /// The same error, with the name of the source it concerns.
     pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
         match self {
-            Self::Refused(refusal) if concerns_source(refusal.code) => Self::Refused(Refusal {
-                source: name_of(refusal.subject).or(refusal.source),
-                ..refusal
-            }),
+            Self::Refused(refusal) if concerns_source(refusal.code) => {
+                Self::Refused(Refusal {
+                    source: name_of(refusal.subject).or(refusal.source),
+                    ..refusal
+                })
+            }
             other => other,
         }
     }

@@ -53,7 +53,7 @@ mod windows;
 
 pub use connection::{Connection, Fit, Setup};
 pub use count::{Measured, SourceCount, Sources, measure};
-pub use error::{Error, Failure, Refusal, Result};
+pub use error::{Error, Failure, Hint, Refusal, Remedy, Result};
 #[cfg(feature = "models")]
 pub use in_process::{Code, DEFAULT_MODEL, InProcess, ModelledMachine, short_program, spec};
 pub use machine::Machine;

@@ -2,6 +2,8 @@
 
 #[cfg(any(windows, not(feature = "models")))]
 use crate::error::Error;
+#[cfg(windows)]
+use crate::error::Remedy;
 use crate::error::Result;
 #[cfg(all(feature = "models", not(windows)))]
 use crate::in_process::DEFAULT_MODEL;
@@ -38,7 +40,7 @@ impl Machine {
             Some(driver) => Ok(Self::Driver(driver)),
             None => Err(Error::NoDriver {
                 message: "the driver is not installed".to_owned(),
-                hint: "Run `halprof install`.".to_owned(),
+                hint: Remedy::InstallDriver.into(),
             }),
         }
     }

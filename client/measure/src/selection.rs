@@ -6,7 +6,7 @@
 
 mod perf;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 use shared_types::ProfileSource;
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
 use std::collections::BTreeSet;
@@ -303,10 +303,7 @@ fn parse_index(text: &str) -> Option<u32> {
 }
 
 fn bad_processors(list: &str) -> Error {
-    Error::usage(
-        format!("`{list}` is not a valid list of processors"),
-        "A list is like `0-3,8`; `halprof info` shows the processors.",
-    )
+    Error::usage(format!("`{list}` is not a valid list of processors"), Remedy::ProcessorList)
 }
 
 /// Indexes as a list: `0-3,8`.

@@ -262,7 +262,7 @@ impl Metrics {
             path: path.to_owned(),
             why: wrong.in_words(&text),
             hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, and a `formula`, as docs/cli.md shows."
-                .to_owned(),
+                .into(),
         })
     }
 

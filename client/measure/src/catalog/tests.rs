@@ -101,7 +101,7 @@ fn the_select_is_given_without_the_bits_that_halprof_sets() {
         let Err(Error::Usage { hint, .. }) = resolved(select, interface) else {
             panic!("{select} is refused");
         };
-        assert!(hint.contains(without), "{select}: {hint}");
+        assert!(hint.to_string().contains(without), "{select}: {hint}");
     }
 }
 

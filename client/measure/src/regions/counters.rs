@@ -1,7 +1,7 @@
 //! What a thread reads when it enters and leaves a region, and which passages are discarded.
 
 use super::lock;
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 use crate::platform::{Platform, Profile, refused};
 use crate::session::Session;
 use crate::transport::Transport;
@@ -217,7 +217,7 @@ impl<T: Transport> Processors<'_, T> {
 fn no_processor(processor: u32) -> Error {
     Error::usage(
         format!("no processor {processor}: this machine does not have it"),
-        "`halprof info` shows the processors.",
+        Remedy::ListProcessors,
     )
 }
 

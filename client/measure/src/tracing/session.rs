@@ -20,7 +20,7 @@ pub use file::TraceFile;
 pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_GUID, SESSION_NAME};
 pub use providers::Provider;
 pub use sources::{ProfileSource, TIMER};
-pub use tracer::{RIGHTS, Tracer, end_running};
+pub use tracer::{Tracer, end_running};
 
 use crate::error::Result;
 use halprof_etw::clock::ClockType;

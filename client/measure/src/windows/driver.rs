@@ -1,6 +1,6 @@
 //! The installed driver.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 use crate::transport::Transport;
 use crate::win32::failed;
 use shared_types::device::{Guid, INTERFACE, LINK_NAME};
@@ -146,16 +146,11 @@ fn interface() -> Option<OsString> {
 fn no_driver(error: &io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "Run it from an elevated prompt: the device belongs to administrators."
+            "Run it from an elevated prompt: the device belongs to administrators.".into()
         }
-        _ => {
-            "`halprof uninstall` and `halprof install` put it back; %SystemRoot%\\INF\\setupapi.dev.log has what Windows did."
-        }
+        _ => Remedy::ReinstallDriver.into(),
     };
-    Error::NoDriver {
-        message: format!("the driver could not be opened: {error}"),
-        hint: hint.to_owned(),
-    }
+    Error::NoDriver { message: format!("the driver could not be opened: {error}"), hint }
 }
 
 impl Transport for Driver {

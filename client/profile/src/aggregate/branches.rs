@@ -11,7 +11,7 @@ use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::file::{Recording, SampleSource};
 use crate::symbols::Symbols;
-use halprof_measure::{Error, Result};
+use halprof_measure::{Error, Remedy, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::{Branch, Mode, Sample};
@@ -124,16 +124,9 @@ fn steps_of(
     counts
 }
 
-/// The hint of errors for recordings without branch records.
-pub const WITH_BRANCHES: &str =
-    "Record again with the branches before each sample, on a processor that records them.";
-
-/// The hint of errors for recordings that have only some kinds of branches.
-pub const WITH_ALL_BRANCHES: &str = "Record again with branches of every kind.";
-
 /// The error for a recording without branch records.
 pub(crate) fn without_branches(path: &Path) -> Error {
-    Error::unavailable(format!("{} has no branch records", path.display()), WITH_BRANCHES)
+    Error::unavailable(format!("{} has no branch records", path.display()), Remedy::RecordBranches)
 }
 
 /// The error for a recording whose records do not show the code between them.
@@ -144,6 +137,6 @@ pub(crate) fn without_code(recording: &Recording) -> Error {
         format!(
             "the recording has only some kinds of branches ({kinds}), so what ran between two records is unknown"
         ),
-        WITH_ALL_BRANCHES,
+        Remedy::RecordAllBranches,
     )
 }

@@ -14,7 +14,7 @@ use super::{
     STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION,
 };
 use crc32fast::Hasher;
-use halprof_measure::{Error, Result};
+use halprof_measure::{Error, Hint, Remedy, Result};
 use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -241,7 +241,7 @@ impl<R: Read> Reader<R> {
         let (magic, version) = head.split_at(MAGIC.len());
         if got != head.len() || magic != MAGIC {
             let why = "is not a halprof recording".to_owned();
-            return Err(self.refused(why, "`halprof record -o FILE` makes one."));
+            return Err(self.refused(why, Remedy::Record));
         }
         match number(version) {
             VERSION => Ok(()),
@@ -254,8 +254,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn refused(&self, why: String, hint: &str) -> Error {
-        Error::BadFile { path: self.path.clone(), why, hint: hint.to_owned() }
+    fn refused(&self, why: String, hint: impl Into<Hint>) -> Error {
+        Error::BadFile { path: self.path.clone(), why, hint: hint.into() }
     }
 
     fn metadata_block(&mut self) -> std::result::Result<Metadata, Bad> {

@@ -12,7 +12,7 @@ use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN, qualified};
 use crate::views::branches::code::CodeRuns;
 use halprof_measure::selection::parse_hexadecimal;
-use halprof_measure::{Error, Result};
+use halprof_measure::{Error, Hint, Remedy, Result};
 use iced_x86::{
     Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic,
 };
@@ -392,10 +392,6 @@ fn owner(recording: &Recording, address: u64) -> (u32, u64, Mode) {
     (own.unwrap_or(0), address, mode)
 }
 
-/// The hint of errors where the file that ran was not found.
-pub const OF_SAME_BUILD: &str =
-    "The file that ran is needed, of the same build: put it into a folder of the symbol path.";
-
 /// Refuses recordings that have no samples, or none that count.
 fn with_samples<P: AsRef<Path>>(paths: &[P], by_address: &[ByAddress]) -> Result<()> {
     if by_address.iter().any(|one| !one.all.is_empty()) {
@@ -416,7 +412,7 @@ fn with_samples<P: AsRef<Path>>(paths: &[P], by_address: &[ByAddress]) -> Result
         Some((path, damaged)) => Error::BadFile {
             path: path.as_ref().into(),
             why: format!("has no whole sample: {damaged}"),
-            hint: "Record again.".to_owned(),
+            hint: "Record again.".into(),
         },
         None => Error::unavailable(
             "the recording has no samples",
@@ -424,9 +420,6 @@ fn with_samples<P: AsRef<Path>>(paths: &[P], by_address: &[ByAddress]) -> Result
         ),
     })
 }
-
-/// The hint of errors where the file that ran was found, but no symbols.
-pub const SYMBOLS: &str = "An address or a range of addresses needs no symbols. A name needs those of the same build: put its PDB, or a copy that is not stripped, into a folder of the symbol path.";
 
 /// The hint of errors where the bounds of code are not known, or wrong.
 const RANGE: &str =
@@ -447,9 +440,9 @@ fn no_function(functions: &FxHashMap<Function, FunctionSamples>, by_address: &By
     let mut opened = by_address.symbols.opened().into_iter();
     let Some(opened) = opened.find(|opened| opened.module.path.is_some()) else {
         let hint = if by_address.recording.metadata.modelled {
-            "A model runs the code of a real file if its workload names one: `image=FILE`."
+            "A model runs the code of a real file if its workload names one: `image=FILE`.".into()
         } else {
-            OF_SAME_BUILD
+            Hint::Remedy(Remedy::SameBuild)
         };
         return Error::unavailable(
             format!("no sample is in a function that has a name{summary}"),
@@ -460,12 +453,12 @@ fn no_function(functions: &FxHashMap<Function, FunctionSamples>, by_address: &By
         Some(image) => Error::BadFile {
             path: image,
             why: format!("has no symbols for the functions that were sampled{summary}"),
-            hint: SYMBOLS.to_owned(),
+            hint: Remedy::Symbols.into(),
         },
         None => Error::BadFile {
             path: opened.module.name.into(),
             why: format!("is needed to name the functions that were sampled{summary}"),
-            hint: OF_SAME_BUILD.to_owned(),
+            hint: Remedy::SameBuild.into(),
         },
     }
 }
@@ -495,8 +488,8 @@ fn no_code(function: &Function, why: &NoCode, by_address: &ByAddress) -> Error {
         path: path.unwrap_or_else(|| module.to_string()).into(),
         why: format!("does not give the code of {name}: {why}"),
         hint: match why {
-            NoCode::Unbounded => RANGE.to_owned(),
-            NoCode::Missing(_) => OF_SAME_BUILD.to_owned(),
+            NoCode::Unbounded => RANGE.into(),
+            NoCode::Missing(_) => Remedy::SameBuild.into(),
         },
     }
 }

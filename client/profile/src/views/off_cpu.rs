@@ -205,7 +205,7 @@ impl OffCpu {
 }
 
 fn refused(path: &Path, why: &str, hint: &str) -> Error {
-    Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint: hint.to_owned() }
+    Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint: hint.into() }
 }
 
 /// A recording has samples and no switches.

@@ -80,7 +80,7 @@ fn absent() -> Driver {
 fn no_driver() -> Failure {
     words(&Error::NoDriver {
         message: "the driver is not installed".to_owned(),
-        hint: "Run `halprof install`.".to_owned(),
+        hint: "Run `halprof install`.".into(),
     })
 }
 

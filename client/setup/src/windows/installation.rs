@@ -162,7 +162,7 @@ fn checked(inf: &Path) -> Result<PathBuf> {
         return Err(Measure::BadFile {
             path: inf.to_owned(),
             why: format!("has no driver for {HARDWARE_ID}"),
-            hint: format!("Give the path of the package's {INF}."),
+            hint: format!("Give the path of the package's {INF}.").into(),
         }
         .into());
     }

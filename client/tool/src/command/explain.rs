@@ -102,7 +102,7 @@ fn suggested(topic: &str, error: Error, ctx: &Context) -> Error {
     match (error, did_you_mean(topic, codes)) {
         (Error::Measure(Cause::UnknownName { name, hint }), Some(meant)) => {
             let hint = hint.map_or_else(String::new, |hint| format!(" {hint}"));
-            let hint = Some(meant + &hint);
+            let hint = Some((meant + &hint).into());
             Error::Measure(Cause::UnknownName { name, hint })
         }
         (error, _) => ctx.explained(error),

@@ -2,12 +2,7 @@
 
 use crate::output::error_codes::Code;
 use halprof_measure::Error as Measure;
-use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
-use halprof_measure::tracing::session::RIGHTS;
-use halprof_measure::tracing::session::plan::IN_PASSES;
-use halprof_measure::{Failure, Refusal};
-use halprof_profile::aggregate::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
-use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
+use halprof_measure::{Failure, Hint, Refusal, Remedy};
 use halprof_setup::installation::InstallError;
 use std::io;
 
@@ -63,17 +58,17 @@ impl From<halprof_setup::Error> for Error {
 
 impl Error {
     /// A command line that makes no sense.
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Measure::usage(message, hint).into()
     }
 
     /// Something that is not available here to anyone.
-    pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Measure::unavailable(message, hint).into()
     }
 
     /// The driver could not be opened.
-    pub(crate) fn no_driver(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn no_driver(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Measure(Measure::NoDriver { message: message.into(), hint: hint.into() })
     }
 
@@ -131,31 +126,47 @@ impl From<Refusal> for Error {
     }
 }
 
-/// The options that do what a hint of the libraries advises.
-const OPTIONS: [(&str, &str); 8] = [
-    (
-        RIGHTS,
-        "An administrator can give them to an account: `halprof install --tracing --user NAME`.",
-    ),
-    (IN_PASSES, "`--passes` does."),
-    (OF_YOUR_LIST, "`halprof list --all --event-file FILE NAME` shows it."),
-    (OF_VENDORS_LIST, "`halprof explain NAME` shows it."),
-    (SYMBOLS, "`--symbol-path` names folders."),
-    (OF_SAME_BUILD, "`--symbol-path` names folders."),
-    (WITH_BRANCHES, "`halprof record --branches` does."),
-    (WITH_ALL_BRANCHES, "`halprof record --branches` does, without `+KINDS`."),
-];
+/// A remedy in terms of this tool: which of its commands and options does what the library means. There
+/// is no other arm, so that a new remedy of the libraries is spelled here before it compiles.
+fn spelled(remedy: Remedy) -> String {
+    let by_option = match remedy {
+        // Where the tool has a command of its own for it, the library's sentence says nothing more.
+        Remedy::InstallDriver => return "Run `halprof install`.".to_owned(),
+        Remedy::ReinstallDriver => {
+            return "`halprof uninstall` and `halprof install` put it back; %SystemRoot%\\INF\\setupapi.dev.log has what Windows did.".to_owned();
+        }
+        Remedy::ListProcessors => return "`halprof info` shows the processors.".to_owned(),
+        Remedy::ProcessorList => {
+            return "A list is like `0-3,8`; `halprof info` shows the processors.".to_owned();
+        }
+        Remedy::Record => return "`halprof record -o FILE` makes one.".to_owned(),
+        // The tool is always built with them.
+        Remedy::BuildWithModels => return remedy.to_string(),
+        Remedy::TracingRights => {
+            "An administrator can give them to an account: `halprof install --tracing --user NAME`."
+        }
+        Remedy::SeveralRuns => "`--passes` does.",
+        Remedy::EventInOwnList => "`halprof list --all --event-file FILE NAME` shows it.",
+        Remedy::EventInVendorsList => "`halprof explain NAME` shows it.",
+        Remedy::Symbols | Remedy::SameBuild => "`--symbol-path` names folders.",
+        Remedy::RecordBranches => "`halprof record --branches` does.",
+        Remedy::RecordAllBranches => "`halprof record --branches` does, without `+KINDS`.",
+    };
+    format!("{remedy} {by_option}")
+}
 
-/// A hint of the libraries, with the options that do what it advises.
-fn with_options(hint: &str) -> String {
-    let mut options = OPTIONS.iter().filter(|(of, _)| *of == hint);
-    options.next().map_or_else(|| hint.to_owned(), |(_, options)| format!("{hint} {options}"))
+/// A hint of the libraries in terms of this tool.
+pub(crate) fn in_words(hint: &Hint) -> String {
+    match hint {
+        Hint::Text(text) => text.clone(),
+        Hint::Remedy(remedy) => spelled(*remedy),
+    }
 }
 
 /// Advice on an error of measuring: from the error itself, or from its code.
 fn hint_of(error: &Measure) -> String {
     match (error.hint(), error) {
-        (Some(hint), _) => with_options(hint),
+        (Some(hint), _) => in_words(hint),
         (None, Measure::File { error, .. }) => hint_of_file(error).to_owned(),
         (None, _) => Code::of(error.code()).hint.clone(),
     }

@@ -64,7 +64,7 @@ impl<'a> Keys<'a> {
             path: image.into(),
             why: format!("cannot be run by a model: {why}"),
             hint: "`image=` takes a PE or ELF file of x86 or x64 code; its path may have no comma."
-                .to_owned(),
+                .into(),
         };
         let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
         let functions = self.functions(&executable)?;

@@ -230,7 +230,7 @@ fn etw() -> Result<Backend> {
     Err(halprof_measure::Error::NoTracing {
         message: "Windows' own tracing is on Windows only".to_owned(),
         hint: "Measure on a model: `--machine NAME`; or take a trace (.etl) from a Windows to `halprof report`."
-            .to_owned(),
+            .into(),
     }
     .into())
 }

@@ -1,6 +1,6 @@
 //! What a command measures on: a connection, and what every result says of the machine.
 
-use crate::output::error::{Error, Result};
+use crate::output::error::{Error, Result, in_words};
 use crate::output::{BackendKind, MachineInfo};
 use crate::target::backend::{Backend, Model};
 use crate::target::limits::MeasuredBy;
@@ -75,7 +75,7 @@ impl Context {
             (Some(driver), Error::Measure(halprof_measure::Error::NoTracing { message, hint })) => {
                 Error::no_driver(
                     format!("{driver}, and {message}"),
-                    format!("{hint} Or: {}", driver.hint()),
+                    format!("{} Or: {}", in_words(&hint), driver.hint()),
                 )
             }
             (_, error) => error,

@@ -281,7 +281,7 @@ fn elevation_comes_before_a_policy() {
     fake.machine().elevated = Some(true);
     fake.machine().refused.insert("privilege", 1300);
     let error = Tracer::new(fake.clone()).start(&counting()).expect_err("a policy");
-    assert!(error.hint().is_some_and(|hint| hint.contains("policy")), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.to_string().contains("policy")), "{error}");
 }
 
 #[test]

@@ -6,13 +6,10 @@
 //! no vendor's events, no user or kernel mode alone.
 
 use super::{ProfileSource, TIMER};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Remedy, Result};
 use crate::selection::{EventRef, Item, after_profile, filter_suffix, parse_number};
 use crate::suggest::did_you_mean;
 use shared_types::request::session::Spec;
-
-/// The hint where one session cannot count all that was named.
-pub const IN_PASSES: &str = "Name fewer sources, or count them in several runs.";
 
 /// The hint where a group is too large for any session.
 const FEWER: &str = "Name fewer sources together.";
@@ -249,7 +246,7 @@ pub fn sessions(
         }
     }
     if sessions.len() > 1 && !passes {
-        return Err(too_many(events.len(), most, IN_PASSES));
+        return Err(too_many(events.len(), most, Remedy::SeveralRuns));
     }
     Ok(sessions)
 }
@@ -266,7 +263,7 @@ fn groups(events: &[TraceEvent]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-fn too_many(events: usize, most: usize, hint: &str) -> Error {
+fn too_many(events: usize, most: usize, hint: impl Into<Hint>) -> Error {
     Error::unavailable(
         format!("Windows counts at most {most} sources at once; {events} were given"),
         hint,

@@ -15,7 +15,7 @@ use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
 use super::sources::{self, ProfileSource};
 use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, Hint, Refusal, Remedy, Result};
 use shared_types::ErrorCode;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -457,7 +457,7 @@ impl<C: Calls> Sessions<C> {
             }
             _ => Error::unavailable(
                 format!("the folder for the files of traces could not be made: {error}"),
-                RIGHTS,
+                Remedy::TracingRights,
             ),
         }
     }
@@ -510,39 +510,34 @@ fn busy(note: Option<&Note>) -> Error {
     }
 }
 
-/// What gives the right to trace.
-pub const RIGHTS: &str =
-    "Run it from an elevated prompt: the kernel's events belong to administrators.";
-
 /// Wine has no such function, and Windows before 8 no such list.
 fn no_list(error: u32) -> Error {
     Error::NoTracing {
         message: format!("this Windows traces no hardware events (Win32 error {error})"),
-        hint: "Tracing needs Windows 8 or later.".to_owned(),
+        hint: "Tracing needs Windows 8 or later.".into(),
     }
 }
 
 /// What Windows did not do, and why. A process that is not elevated lacks the rights that its account
 /// has, so that this is the reason before any other.
 fn refused(step: &'static str, error: u32, elevated: Option<bool>) -> Error {
-    let no_right =
-        |message: String, hint: &str| Error::NoTracing { message, hint: hint.to_owned() };
+    let no_right = |message: String, hint: Hint| Error::NoTracing { message, hint };
     match error {
         ACCESS_DENIED | PRIVILEGE_NOT_HELD | NOT_ALL_ASSIGNED if elevated == Some(false) => {
             no_right(
                 format!(
                     "Windows' own tracing was refused the right to {step}: this prompt is not elevated"
                 ),
-                RIGHTS,
+                Remedy::TracingRights.into(),
             )
         }
         ACCESS_DENIED | PRIVILEGE_NOT_HELD => {
-            no_right(format!("Windows' own tracing was refused the right to {step}"), RIGHTS)
+            no_right(format!("Windows' own tracing was refused the right to {step}"), Remedy::TracingRights.into())
         }
         NOT_ALL_ASSIGNED => no_right(
             "this account lacks the right to profile the system (SeSystemProfilePrivilege)"
                 .to_owned(),
-            "A policy has taken \"Profile system performance\" from it: have it given back, and sign in again.",
+            "A policy has taken \"Profile system performance\" from it: have it given back, and sign in again.".into(),
         ),
         NO_SYSTEM_RESOURCES => Error::unavailable(
             "all eight sessions of the kernel's events are in use (Win32 error 1450)",

@@ -2,14 +2,13 @@
 
 use super::code::CodeRuns;
 use super::*;
-use crate::aggregate::branches::WITH_BRANCHES;
 use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
 use crate::file::test_recording::TestRecording;
 use crate::file::{Branches as How, Module};
 use crate::symbols::SymbolPath;
 use crate::views::instruction::{Flow, Instruction, Jump};
-use halprof_measure::Error;
+use halprof_measure::{Error, Remedy};
 use shared_types::BranchKind;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -266,7 +265,7 @@ fn a_recording_without_branches_says_how_to_record_them() {
     let error = error.expect_err("no branches");
     assert_eq!(error.code(), "unavailable");
     let Error::Unavailable { hint, .. } = error else { panic!("{error}") };
-    assert_eq!(hint, WITH_BRANCHES);
+    assert_eq!(hint, Remedy::RecordBranches.into());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn recorded(recording: Recording) -> Result<TraceCounts> {
         path: recording.file,
         why: "is a recording without counts of threads".to_owned(),
         hint: "`halprof convert` keeps those of a trace (.etl) whose context switches have some."
-            .to_owned(),
+            .into(),
     })?;
     counts.damage.extend(damaged);
     Ok(counts)
