@@ -1,7 +1,7 @@
 //! Turns the tables of `hal-profile/data` into those of `source/texts.rs`: for each `SourceTable`,
-//! the texts of its sources by number.
+//! the texts of its sources by number. And the messages of `facts/errors.csv` into those of `error.rs`.
 
-use halprof_facts::{Output, Row, amd_generations, table};
+use halprof_facts::{Output, Row, amd_generations, refusals, table};
 use std::collections::BTreeMap;
 
 /// The texts of one source, in the order of `SourceTexts`.
@@ -42,7 +42,11 @@ fn main() {
         let own = own(modern.iter().filter(|event| event["core"] == core));
         tables.push(code(&format!("Amd{generation}"), joined(hal, own)));
     }
-    Output::of_build_script().write_array("texts", &tables);
+    let messages: Vec<String> =
+        refusals().iter().map(|row| format!("{:?}", row["message"])).collect();
+    let output = Output::of_build_script();
+    output.write_array("texts", &tables);
+    output.write_array("messages", &messages);
 }
 
 /// A table and its rows as code.

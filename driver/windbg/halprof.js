@@ -104,7 +104,8 @@ function decimal(value) {
 
 // ---------------------------------------------------------------------------------------------
 // Names of numbers. The test compares them with the PDB's enumerations, and LossCause, which is an
-// index in the driver and so in no PDB, with the sources.
+// index in the driver and so in no PDB, with the sources. ErrorCode is made from facts/errors.csv, by
+// tests/tests/requests_page.rs.
 
 const NAMES = {
     "shared_types::interface::ProfileInterface":
@@ -121,16 +122,15 @@ const NAMES = {
     "shared_types::error::ErrorCode": [
         undefined, "VersionMismatch", "WrongSize", "ReplyTooSmall", "UnknownFlags",
         "ReservedNotZero", "UnknownSession", "TooManySessions", "NoSources", "TooManySources",
-        "SourceUnknown", "SourceNotSupported", "SourceApproximate", "SourceDuplicate",
-        "DoesNotFit", "RawRefused", "BadFilter", "ProcessorUnknown", "SamplingUnavailable",
-        "NoReferenceCycles", "KernelNotGranted", "Busy", "Running", "NotRunning", "NotConfigured",
-        "SourceNotInSession", "NoMemory", "NotSampling", "BadValue", "CountersReserved",
-        "Suspended", "InterruptTaken", "CountersDead", "InterruptsDead", "InterruptStorm",
-        "KernelAddressesNotGranted", "FixedCounterTaken", "Hypervisor", "RdpmcRefused",
-        "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
-        "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
-        "BranchesKernelNotGranted",
-        "NoEvents", "HandlerStuck", "NeedsPair",
+        "SourceUnknown", "SourceNotSupported", "SourceApproximate", "SourceDuplicate", "DoesNotFit",
+        "RawRefused", "BadFilter", "ProcessorUnknown", "SamplingUnavailable", "NoReferenceCycles",
+        "KernelNotGranted", "Busy", "Running", "NotRunning", "NotConfigured", "SourceNotInSession",
+        "NoMemory", "NotSampling", "BadValue", "CountersReserved", "Suspended", "InterruptTaken",
+        "CountersDead", "InterruptsDead", "InterruptStorm", "KernelAddressesNotGranted",
+        "FixedCounterTaken", "Hypervisor", "RdpmcRefused", "ThreadsOwned", "ThreadsUnavailable",
+        "ThreadsKept", "NotByThread", "BranchesUnavailable", "BranchDepth", "BranchesNeedSamples",
+        "BranchesTaken", "BranchesChanged", "BranchesKernelNotGranted", "NoEvents", "HandlerStuck",
+        "NeedsPair",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "shared_types::event::EventKind": [

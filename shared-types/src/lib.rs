@@ -28,7 +28,7 @@ mod source;
 mod text;
 
 pub use branch::{Branch, BranchKind, BranchReason, BranchRecords, MAX_BRANCHES};
-pub use error::{ErrorCode, NtStatus};
+pub use error::{Concern, ErrorCode, NtStatus};
 pub use event::{EventKind, SystemEvent};
 pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
 pub use interface::{Delivery, ProfileInterface, Reason};

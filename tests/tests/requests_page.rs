@@ -1,5 +1,5 @@
-//! Does docs/requests.md say the same about every request as shared-types? The page is generated
-//! from that source: after a change, `HALPROF_SCREENS=write` regenerates it.
+//! Does docs/requests.md say the same about every request as shared-types, and does WinDbg's script
+//! name every refusal? Both are generated: after a change, `HALPROF_SCREENS=write` regenerates them.
 
 use halprof_tests::facts::number;
 use quote::ToTokens;
@@ -292,16 +292,43 @@ fn constants(page: &mut String, all: &[(String, String, String)]) {
     }
 }
 
+/// Compares a generated file with the one that is kept, or writes it.
+fn compare(path: &str, make: impl FnOnce(&str) -> String) {
+    let file: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    let there = std::fs::read_to_string(&file).unwrap_or_default();
+    let made = make(&there);
+    if std::env::var_os("HALPROF_SCREENS").is_some_and(|value| value == "write") {
+        std::fs::write(&file, &made).expect("written");
+    } else {
+        let how = "HALPROF_SCREENS=write makes it anew";
+        assert!(made == there, "{path} is not what shared-types says: {how}");
+    }
+}
+
 #[test]
 fn the_page_of_requests_is_what_shared_types_says() {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/requests.md");
-    let made = page();
-    if std::env::var_os("HALPROF_SCREENS").is_some_and(|value| value == "write") {
-        std::fs::write(&path, &made).expect("written");
-    }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        made == there,
-        "docs/requests.md is not what shared-types says: HALPROF_SCREENS=write makes it anew"
-    );
+    compare("docs/requests.md", |_| page());
+}
+
+/// The debugger's script knows no Rust, so its list of names is made from the same table.
+#[test]
+fn the_debuggers_script_names_every_refusal() {
+    const BEGIN: &str = "    \"shared_types::error::ErrorCode\": [\n";
+    const END: &str = "    ],\n";
+    compare("driver/windbg/halprof.js", |script| {
+        let (before, rest) = script.split_once(BEGIN).expect("the list");
+        let (_, after) = rest.split_once(END).expect("its end");
+        let names = ErrorCode::ALL.iter().map(|code| format!("\"{code:?}\","));
+        // The wire has no number 0.
+        let names = std::iter::once("undefined,".to_owned()).chain(names);
+        let mut lines = String::new();
+        let mut line = " ".repeat(7);
+        for name in names {
+            if line.len() + 1 + name.len() > 100 {
+                lines += &(std::mem::replace(&mut line, " ".repeat(7)) + "\n");
+            }
+            line = line + " " + &name;
+        }
+        format!("{before}{BEGIN}{lines}{line}\n{END}{after}")
+    });
 }

@@ -7,11 +7,9 @@ pub use hint::{Hint, Remedy};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::samples::Statistics;
-use shared_types::{BranchReason, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
-use std::collections::HashMap;
+use shared_types::{BranchReason, Concern, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
 use std::io;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -268,7 +266,7 @@ impl Error {
     /// The same error, with the name of the source it concerns.
     pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
         match self {
-            Self::Refused(refusal) if concerns_source(refusal.code) => {
+            Self::Refused(refusal) if refusal.code.concerns() != Concern::Request => {
                 Self::Refused(Refusal {
                     source: name_of(refusal.subject).or(refusal.source),
                     ..refusal
@@ -277,25 +275,6 @@ impl Error {
             other => other,
         }
     }
-}
-
-/// Whether the subject of this refusal is a source's number.
-const fn concerns_source(code: ErrorCode) -> bool {
-    use ErrorCode as E;
-    matches!(
-        code,
-        E::SourceUnknown
-            | E::SourceNotSupported
-            | E::SourceApproximate
-            | E::SourceDuplicate
-            | E::DoesNotFit
-            | E::NeedsPair
-            | E::BadFilter
-            | E::SamplingUnavailable
-            | E::NoReferenceCycles
-            | E::KernelNotGranted
-            | E::SourceNotInSession
-    )
 }
 
 /// What a status says, as the rest of a sentence.
@@ -310,11 +289,9 @@ fn status(status: NtStatus) -> String {
     }
 }
 
-/// What was refused, and why, by code: with `{subject}`, `{detail}` and `{source}` for the refusal's.
-static MESSAGES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
-    let text = include_str!("error/refusals.csv");
-    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
-});
+/// What was refused, and why, by the code's number less 1: with `{subject}`, `{detail}` and `{source}`
+/// for the refusal's.
+const MESSAGES: &[&str] = &include!(concat!(env!("OUT_DIR"), "/messages.rs"));
 
 fn refused(refusal: &Refusal) -> String {
     let Refusal { code, subject, detail, .. } = *refusal;
@@ -342,7 +319,7 @@ fn refused(refusal: &Refusal) -> String {
         // The name comes last, because it may contain braces.
         ("{source}", source_in_words(refusal)),
     ];
-    let message = MESSAGES.get(code.code()).map_or("", String::as_str);
+    let message = MESSAGES.get(code as usize - 1).copied().unwrap_or_default();
     values.iter().fold(message.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 

@@ -1,5 +1,5 @@
-//! Reads the fact tables: those of `hal-profile/data`, and AMD's generations, which stand in
-//! `client/events/data` because halprof-events is published alone.
+//! Reads the fact tables: those of `hal-profile/data`, the errors of `facts`, and AMD's generations,
+//! which stand in `client/events/data` because halprof-events is published alone.
 //!
 //! For build scripts and for programs that print the tables. A malformed table ends them, with the
 //! file, the line and the column.
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../data");
+const ERRORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../facts/errors.csv");
 const AMD_GENERATIONS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../client/events/data/amd-generations.csv");
 
@@ -102,6 +103,23 @@ pub fn amd_generations() -> Vec<AmdModels> {
     read(Path::new(AMD_GENERATIONS)).into_iter().map(models).collect()
 }
 
+/// The errors that are on the wire, by number. The numbers are 1, 2 and so on: a gap or a number that
+/// stands twice is a slip of the hand, and would give an older client the wrong name.
+///
+/// # Panics
+/// If the table cannot be read, or has other numbers.
+pub fn refusals() -> Vec<Row> {
+    let rows = read(Path::new(ERRORS)).into_iter();
+    let mut rows: Vec<Row> = rows.filter(|row| !row["number"].is_empty()).collect();
+    rows.sort_by_key(|row| row.number("number"));
+    for (number, row) in (1..).zip(&rows) {
+        if row.number("number") != number {
+            row.reject("number");
+        }
+    }
+    rows
+}
+
 /// A decimal number, or a hexadecimal one after `0x`.
 pub fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
@@ -145,10 +163,32 @@ impl Output {
     /// # Panics
     /// Outside of a build script.
     pub fn of_build_script() -> Self {
-        for watched in ["build.rs", DATA, AMD_GENERATIONS] {
+        Self::watching(&[DATA, ERRORS, AMD_GENERATIONS])
+    }
+
+    /// The same of one that reads the errors alone: everything depends on shared-types, and would be
+    /// built again after a change of any table.
+    ///
+    /// # Panics
+    /// Outside of a build script.
+    pub fn of_errors() -> Self {
+        Self::watching(&[ERRORS])
+    }
+
+    fn watching(tables: &[&str]) -> Self {
+        for watched in ["build.rs"].iter().chain(tables) {
             println!("cargo::rerun-if-changed={watched}");
         }
         Self(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR").into())
+    }
+
+    /// Writes code to a file of this name.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn write(&self, name: &str, code: &str) {
+        let path = self.0.join(name).with_extension("rs");
+        fs::write(&path, code).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
     /// Writes an array of these expressions to a file of this name.
@@ -160,8 +200,7 @@ impl Output {
             [] => "[]".to_owned(),
             elements => format!("[\n{},\n]\n", elements.join(",\n")),
         };
-        let path = self.0.join(name).with_extension("rs");
-        fs::write(&path, code).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        self.write(name, &code);
     }
 }
 

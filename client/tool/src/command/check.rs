@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
-use shared_types::{ErrorCode, ProfileSource};
+use shared_types::{Concern, ErrorCode, ProfileSource};
 
 #[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct CheckResult {
@@ -32,9 +32,6 @@ pub(crate) struct CheckResult {
     /// Why the answer is worth less than it looks.
     warnings: Vec<String>,
 }
-
-/// The refusals of a list that does not fit.
-const UNFIT: [ErrorCode; 2] = [ErrorCode::DoesNotFit, ErrorCode::NeedsPair];
 
 /// A constraint on a source.
 #[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -105,7 +102,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
             let errata = EventErrata::new(&event_set, &sets, false, &mut ctx.connection)?;
             (of_fit(&event_set, &fit, &errata), 0)
         }
-        Err(error) if UNFIT.map(ErrorCode::code).contains(&error.code()) => {
+        Err(error) if is_misfit(error.code()) => {
             let result = CheckResult {
                 reason: Some(error.code()),
                 explanation: format!("{error}. {}", error.hint()),
@@ -119,6 +116,12 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
     result.warnings = warnings(&options.selection, ctx);
     result.warnings.extend(event_set.unknown_constraints());
     Ok((result, status))
+}
+
+/// Whether an error says that the sources do not fit beside each other, which is an answer here.
+fn is_misfit(code: &str) -> bool {
+    let mut misfits = ErrorCode::ALL.iter().filter(|one| one.concerns() == Concern::Placement);
+    misfits.any(|one| one.code() == code)
 }
 
 fn of_fit(event_set: &EventSet, fit: &Fit, errata: &EventErrata) -> CheckResult {

@@ -21,7 +21,8 @@ pub(crate) const STATUSES: [(u8, &str); 8] = [
     (101, "a bug in halprof, please report it"),
 ];
 
-/// What an error code means: a row of `codes.csv`.
+/// What an error code means: a row of `facts/errors.csv`, of which the wire and the library use the
+/// other columns.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Code {
     /// `error.code`.
@@ -52,7 +53,7 @@ fn hint<'de, D: Deserializer<'de>>(text: D) -> Result<String, D::Error> {
 
 /// Sorted by exit status.
 pub(crate) static CODES: LazyLock<Vec<Code>> = LazyLock::new(|| {
-    let text = include_str!("error_codes/codes.csv");
+    let text = include_str!("../../../../facts/errors.csv");
     csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
 });
 
@@ -71,7 +72,8 @@ impl Code {
         CODES.iter().filter(|code| !code.is_for_clients())
     }
 
-    /// The row of a code that the tool itself uses; each of them has one.
+    /// The row of a code that the tool itself uses. A test holds that each has one; without it, it
+    /// would be a defect of halprof, which is what the last row is for.
     pub(crate) fn of(code: &str) -> &'static Self {
         Self::find(code).unwrap_or(&CODES[CODES.len() - 1])
     }

@@ -62,6 +62,7 @@ fn every_command_and_option_that_a_text_names_exists() {
     let mut files = Vec::new();
     texts(&root.join("src"), &mut files);
     texts(&root.join("../setup/src"), &mut files);
+    texts(&root.join("../../facts"), &mut files);
     let mut lines = 0;
     let mut wrong = Vec::new();
     for file in &files {
