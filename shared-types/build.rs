@@ -3,8 +3,12 @@
 use halprof_facts::{Output, Row, refusals};
 
 /// What `concerns` may say, and the variant of `Concern` for it.
-const CONCERNS: [(&str, &str); 3] =
-    [("", "Request"), ("source", "Source"), ("placement", "Placement")];
+const CONCERNS: [(&str, &str); 4] = [
+    ("", "Request"),
+    ("source", "Source"),
+    ("placement", "Placement"),
+    ("counters", "Counters"),
+];
 
 fn main() {
     let rows = refusals();

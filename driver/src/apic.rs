@@ -4,7 +4,7 @@
 
 use core::arch::asm;
 use core::ptr::NonNull;
-use hal_profile::cpu::machine::{GeneralProtection, Machine};
+use hal_profile::cpu::machine::{AccessRefused, Machine};
 use hal_profile::cpu::registers::apic::{
     ApicBase, IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc,
 };
@@ -117,7 +117,7 @@ pub(crate) fn unmask(machine: &mut impl Machine) {
     let entry = if base.extd() {
         match machine.try_read_msr(IA32_X2APIC_LVT_PMI) {
             Ok(entry) => entry as u32,
-            Err(GeneralProtection) => return,
+            Err(AccessRefused) => return,
         }
     } else {
         machine.read_apic(LVTPC_OFFSET)

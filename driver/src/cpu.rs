@@ -8,7 +8,7 @@ use crate::apic::ApicPage;
 use crate::fault;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
-use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, GeneralProtection, Machine};
+use hal_profile::cpu::machine::{AccessRefused, CR4_PCE, CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -59,12 +59,12 @@ impl Machine for Cpu {
         }
     }
 
-    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection> {
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, AccessRefused> {
         fault::read_msr(msr)
     }
 
-    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
-        fault::write_msrs(msr, 1, value).map_err(|_| GeneralProtection)
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), AccessRefused> {
+        fault::write_msrs(msr, 1, value).map_err(|_| AccessRefused)
     }
 
     fn try_read_msrs(&mut self, first: u32, count: u32) -> Result<(), u32> {
@@ -78,13 +78,17 @@ impl Machine for Cpu {
     #[inline]
     fn read_pmc(&mut self, counter: u32) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: ring 0, where CR4.PCE does not matter; the core names only counters that CPUID
-        // proves to exist.
+        // SAFETY: ring 0, where CR4.PCE does not matter; the core names only counters that
+        // `try_read_pmc` has read.
         unsafe {
             asm!("rdpmc", in("ecx") counter, out("eax") low, out("edx") high,
                 options(nomem, nostack, preserves_flags));
         }
         u64::from(high) << 32 | u64::from(low)
+    }
+
+    fn try_read_pmc(&mut self, counter: u32) -> Result<u64, AccessRefused> {
+        fault::read_pmc(counter)
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! RDMSR and WRMSR of a register that may not be there: their #GP is an error.
+//! RDMSR, WRMSR and RDPMC of what may not be there: their #GP or #UD is an error.
 //!
 //! Windows answers an exception in kernel mode by looking for a handler: the function in which it
 //! happened is in the image's unwind information, and that names a language handler (WDK, "Handling
@@ -14,32 +14,36 @@
 
 use core::arch::{asm, global_asm};
 use core::ffi::c_void;
-use hal_profile::cpu::machine::GeneralProtection;
+use hal_profile::cpu::machine::AccessRefused;
 use wdk_sys::{
     CONTEXT, EXCEPTION_RECORD, ExceptionContinueExecution, ExceptionContinueSearch, NTSTATUS,
 };
 
-/// How Windows reports the #GP of a privileged instruction (ntstatus.h): with the first from an
-/// operand that the processor refuses, with the second from what it does not look at further.
+/// How Windows reports the #GP of an instruction (ntstatus.h): with the first where it takes the
+/// instruction for a privileged one, with the second where it does not look at it further. Which of the
+/// three instructions are which, no document says.
 const STATUS_PRIVILEGED_INSTRUCTION: NTSTATUS = 0xC000_0096_u32.cast_signed();
 const STATUS_ACCESS_VIOLATION: NTSTATUS = 0xC000_0005_u32.cast_signed();
+/// How it reports #UD, with which a hypervisor may answer RDPMC.
+const STATUS_ILLEGAL_INSTRUCTION: NTSTATUS = 0xC000_001D_u32.cast_signed();
 /// EXCEPTION_UNWIND (ntifs.h): the handler is called to clean up, not to decide.
 const EXCEPTION_UNWIND: u32 = 0x66;
-/// RDMSR and WRMSR: 0F 32 and 0F 30.
+/// RDMSR, WRMSR and RDPMC: 0F 32, 0F 30 and 0F 33.
 const LENGTH: u64 = 2;
 
-/// Defines `halprof_rdmsr` or `halprof_wrmsr`: the instruction, for one register or several in a row.
+/// Defines `halprof_rdmsr`, `halprof_wrmsr` or `halprof_rdpmc`: the instruction, for one register or
+/// several in a row.
 ///
 /// | register | in | out |
 /// |---|---|---|
-/// | ECX | the first MSR | one past the last that was tried |
-/// | R9D | the number of MSRs, at least 1 | |
-/// | EDX:EAX | WRMSR's value | RDMSR's last value |
-/// | R8D | | 1 if the processor refused an MSR, which is then ECX - 1; else 0 |
+/// | ECX | the first MSR, or the counter | one past the last that was tried |
+/// | R9D | the number of MSRs or counters, at least 1 | |
+/// | EDX:EAX | WRMSR's value | the last value read |
+/// | R8D | | 1 if the processor refused an access, that of ECX - 1; else 0 |
 ///
 /// All of it is assembly: the address of a Rust function would stand in control-flow guard's list of
 /// targets of indirect calls.
-macro_rules! msr_function {
+macro_rules! access_function {
     ($instruction:literal) => {
         global_asm!(
             concat!(".def halprof_", $instruction, "; .scl 2; .type 32; .endef"),
@@ -67,10 +71,11 @@ macro_rules! msr_function {
     };
 }
 
-msr_function!("rdmsr");
-msr_function!("wrmsr");
+access_function!("rdmsr");
+access_function!("wrmsr");
+access_function!("rdpmc");
 
-/// EXCEPTION_ROUTINE of both functions, which contain nothing else that can raise an exception. It
+/// EXCEPTION_ROUTINE of these functions, which contain nothing else that can raise an exception. It
 /// runs at the IRQL at which the exception was raised.
 unsafe extern "C" fn refused(
     record: *const EXCEPTION_RECORD,
@@ -80,8 +85,10 @@ unsafe extern "C" fn refused(
 ) -> u32 {
     // SAFETY: Windows passes the exception's record.
     let record = unsafe { &*record };
-    let is_ours =
-        matches!(record.ExceptionCode, STATUS_PRIVILEGED_INSTRUCTION | STATUS_ACCESS_VIOLATION);
+    let is_ours = matches!(
+        record.ExceptionCode,
+        STATUS_PRIVILEGED_INSTRUCTION | STATUS_ACCESS_VIOLATION | STATUS_ILLEGAL_INSTRUCTION
+    );
     // A debugger's breakpoint is not ours.
     if !is_ours || record.ExceptionFlags & EXCEPTION_UNWIND != 0 {
         return ExceptionContinueSearch;
@@ -98,14 +105,14 @@ unsafe extern "C" fn refused(
 }
 
 /// RDMSR. Masked.
-pub(crate) fn read_msr(msr: u32) -> Result<u64, GeneralProtection> {
+pub(crate) fn read_msr(msr: u32) -> Result<u64, AccessRefused> {
     let (low, high, refused): (u32, u32, u32);
     // SAFETY: ring 0; the core reads only MSRs that CPUID promises, and none that affects memory.
     unsafe {
         asm!("call halprof_rdmsr", inout("ecx") msr => _, inout("r9d") 1 => _, out("eax") low,
             out("edx") high, out("r8d") refused);
     }
-    if refused == 0 { Ok(u64::from(high) << 32 | u64::from(low)) } else { Err(GeneralProtection) }
+    if refused == 0 { Ok(u64::from(high) << 32 | u64::from(low)) } else { Err(AccessRefused) }
 }
 
 /// RDMSR of a row of registers; an error is the first that is refused. Masked.
@@ -129,4 +136,15 @@ pub(crate) fn write_msrs(first: u32, count: u32, value: u64) -> Result<(), u32> 
             in("eax") value as u32, in("edx") (value >> 32) as u32, out("r8d") refused);
     }
     if refused == 0 { Ok(()) } else { Err(msr.wrapping_sub(1)) }
+}
+
+/// RDPMC. Masked.
+pub(crate) fn read_pmc(counter: u32) -> Result<u64, AccessRefused> {
+    let (low, high, refused): (u32, u32, u32);
+    // SAFETY: ring 0, where CR4.PCE does not matter; reading a counter has no side effect.
+    unsafe {
+        asm!("call halprof_rdpmc", inout("ecx") counter => _, inout("r9d") 1 => _, out("eax") low,
+            out("edx") high, out("r8d") refused);
+    }
+    if refused == 0 { Ok(u64::from(high) << 32 | u64::from(low)) } else { Err(AccessRefused) }
 }

@@ -130,7 +130,7 @@ const NAMES = {
         "FixedCounterTaken", "Hypervisor", "RdpmcRefused", "ThreadsOwned", "ThreadsUnavailable",
         "ThreadsKept", "NotByThread", "BranchesUnavailable", "BranchDepth", "BranchesNeedSamples",
         "BranchesTaken", "BranchesChanged", "BranchesKernelNotGranted", "NoEvents", "HandlerStuck",
-        "NeedsPair",
+        "NeedsPair", "RdpmcUnavailable", "CountersLeft",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "shared_types::event::EventKind": [

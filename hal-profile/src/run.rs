@@ -3,7 +3,6 @@
 
 mod control;
 pub mod event_ring;
-pub(crate) mod first_touch;
 pub mod host;
 pub(crate) mod lbr;
 mod look;
@@ -11,7 +10,7 @@ pub mod overflow;
 pub(crate) mod period;
 pub mod pmu;
 pub(crate) mod probe;
-mod rdpmc;
+pub(crate) mod rdpmc;
 pub mod ring;
 pub(crate) mod self_test;
 pub mod sharing;

@@ -32,11 +32,11 @@ use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::{MAX_CPU_TYPES, Scratch};
 use crate::run::host::{Local, Processors};
 use crate::run::pmu;
-use crate::run::state::ProcessorState;
+use crate::run::state::{CountersLeft, ProcessorState};
 use crate::run::throttle::BUDGET;
 use crate::service::session::{Client, Ended, Session};
 use core::ops::DerefMut;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use cpu_types::CpuTypes;
 use io_buffer::{Answer, IoBuffer};
 use reading::Reading;
@@ -197,21 +197,32 @@ impl<H: Host> Service<H> {
         });
     }
 
-    /// Finds the fixed counters that other owners have enabled, unless a session is running.
+    /// Finds the counters that others have, who did not ask for them or are gone, unless a session is
+    /// running.
     fn survey(&mut self) {
-        if self.active_session.is_some() || !self.cpu_types.any_fixed() {
+        if self.active_session.is_some() || !self.cpu_types.any_shared() {
             return;
         }
         let in_use = [const { AtomicU32::new(0) }; MAX_CPU_TYPES];
+        let left = [const { (AtomicU64::new(0), AtomicU32::new(0)) }; MAX_CPU_TYPES];
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-            let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
-            local.state.saved.fixed = fixed;
-            if let Some(in_use) = in_use.get(usize::from(local.state.cpu_type)) {
+            let capabilities = &local.state.capabilities;
+            let fixed = pmu::enabled_fixed(local.machine, capabilities);
+            let found = pmu::counters_left(local.machine, capabilities);
+            (local.state.saved.fixed, local.state.saved.left) = (fixed, found);
+            let cpu_type = usize::from(local.state.cpu_type);
+            if let (Some(in_use), Some((counters, register))) =
+                (in_use.get(cpu_type), left.get(cpu_type))
+            {
                 in_use.fetch_or(fixed, Ordering::Relaxed);
+                counters.fetch_or(found.counters, Ordering::Relaxed);
+                register.fetch_max(found.register, Ordering::Relaxed);
             }
         });
-        for (cpu_type, in_use) in in_use.into_iter().enumerate() {
+        for (cpu_type, (in_use, (counters, register))) in in_use.into_iter().zip(left).enumerate() {
             self.cpu_types.set_fixed_in_use(cpu_type, in_use.into_inner());
+            let (counters, register) = (counters.into_inner(), register.into_inner());
+            self.cpu_types.set_left(cpu_type, CountersLeft { counters, register });
         }
     }
 

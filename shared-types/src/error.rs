@@ -32,6 +32,9 @@ pub enum Concern {
     /// The same, and the refusal says that this source finds no counter beside the others: another list
     /// would fit.
     Placement,
+    /// Counters that are missing for the sources together: another list would fit, but `subject` names
+    /// none of the sources.
+    Counters,
 }
 
 // From facts/errors.csv, where the tool has what it says of each code, and the debugger its names.

@@ -18,7 +18,7 @@ pub(crate) mod unit;
 use crate::cpu::event::Counts;
 use crate::cpu::fault::Fault;
 use crate::cpu::processor::Processor;
-use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, GeneralProtection, Machine};
+use hal_profile::cpu::machine::{AccessRefused, CR4_PCE, CpuidResult, Machine};
 
 /// Refused accesses kept for each processor: the first ones are enough to diagnose it.
 const FAULTS_KEPT: usize = 16;
@@ -102,18 +102,22 @@ impl Machine for Cpu {
         self.refuse(result);
     }
 
-    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection> {
-        self.processor.rdmsr(msr).map_err(|_| GeneralProtection)
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, AccessRefused> {
+        self.processor.rdmsr(msr).map_err(|_| AccessRefused)
     }
 
-    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), AccessRefused> {
         self.writes_msr(msr);
-        self.processor.wrmsr(msr, value).map_err(|_| GeneralProtection)
+        self.processor.wrmsr(msr, value).map_err(|_| AccessRefused)
     }
 
     fn read_pmc(&mut self, counter: u32) -> u64 {
         let result = self.processor.rdpmc(counter);
         self.refuse(result)
+    }
+
+    fn try_read_pmc(&mut self, counter: u32) -> Result<u64, AccessRefused> {
+        self.processor.rdpmc(counter).map_err(|_| AccessRefused)
     }
 
     fn read_apic(&mut self, offset: u32) -> u32 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hal_profile::cpu::capabilities::Capabilities;
-use hal_profile::cpu::machine::{CpuidResult, GeneralProtection, Machine};
+use hal_profile::cpu::machine::{AccessRefused, CpuidResult, Machine};
 use hal_profile::cpu::selection::{Identity, Selection, select_interface};
 use sim::cpu::cpuid::Leaves;
 
@@ -144,17 +144,21 @@ impl Machine for Silicon {
     }
 
     /// Nothing here is promised and absent.
-    fn try_read_msr(&mut self, msr: u32) -> Result<u64, GeneralProtection> {
+    fn try_read_msr(&mut self, msr: u32) -> Result<u64, AccessRefused> {
         Ok(self.read_msr(msr))
     }
 
-    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), GeneralProtection> {
+    fn try_write_msr(&mut self, msr: u32, value: u64) -> Result<(), AccessRefused> {
         self.write_msr(msr, value);
         Ok(())
     }
 
     fn read_pmc(&mut self, counter: u32) -> u64 {
         panic!("#GP: RDPMC {counter:#x}");
+    }
+
+    fn try_read_pmc(&mut self, counter: u32) -> Result<u64, AccessRefused> {
+        Ok(self.read_pmc(counter))
     }
 
     fn read_apic(&mut self, offset: u32) -> u32 {

@@ -266,7 +266,9 @@ impl Error {
     /// The same error, with the name of the source it concerns.
     pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
         match self {
-            Self::Refused(refusal) if refusal.code.concerns() != Concern::Request => {
+            Self::Refused(refusal)
+                if matches!(refusal.code.concerns(), Concern::Source | Concern::Placement) =>
+            {
                 Self::Refused(Refusal {
                     source: name_of(refusal.subject).or(refusal.source),
                     ..refusal
@@ -316,11 +318,22 @@ fn refused(refusal: &Refusal) -> String {
         ("{detail-1}", detail.saturating_sub(1).to_string()),
         ("{detail:#x}", format!("{detail:#x}")),
         ("{detail:#010x}", format!("{detail:#010x}")),
+        ("{counters}", counters_in_words(detail)),
         // The name comes last, because it may contain braces.
         ("{source}", source_in_words(refusal)),
     ];
     let message = MESSAGES.get(code as usize - 1).copied().unwrap_or_default();
     values.iter().fold(message.to_owned(), |text, (name, value)| text.replace(name, value))
+}
+
+/// Counters in the layout of IA32_PERF_GLOBAL_CTRL: general ones from bit 0 on, fixed ones from bit 32.
+fn counters_in_words(counters: u64) -> String {
+    let name = |bit: u32| match bit.checked_sub(32) {
+        Some(index) => format!("fixed counter {index}"),
+        None => format!("general counter {bit}"),
+    };
+    let names: Vec<String> = (0..64).filter(|bit| counters >> bit & 1 == 1).map(name).collect();
+    names.join(", ")
 }
 
 /// Why a processor cannot record branches, as the rest of a sentence.

@@ -73,6 +73,12 @@ pub struct Capabilities {
     pub select_bits: u64,
     /// A counter can be hidden from RDPMC in user mode.
     pub user_disable: bool,
+    /// There is a debug store, and with it PEBS (CPUID.1 EDX bit 21).
+    pub pebs: bool,
+    /// PEBS is adaptive, and of fixed counters too.
+    pub adaptive_pebs: bool,
+    /// Counters that the overflow of another can start again, in the layout of the global registers.
+    pub reloads: u64,
     /// NetBurst: what decides which counters this logical processor uses.
     pub netburst: historic::NetBurst,
     /// How it records branches.

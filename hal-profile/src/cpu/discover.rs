@@ -103,13 +103,17 @@ impl Capabilities {
             };
             (self.gate, self.handler_gate) = (Gate::Global, Gate::Global);
         }
+        let performance = performance_capabilities(machine, &self.identity);
+        self.pebs = self.identity.leaf1_edx & leaf1_edx::DS != 0;
+        self.adaptive_pebs = self.pebs && performance.pebs_baseline();
         self.extended_leaf(machine);
         self.counters &= mask_if(self.width, ARCHITECTURAL_COUNTERS);
         self.fixed &= mask_if(self.fixed_width, FIXED_COUNTERS);
+        self.reloads &= self.all_counters();
         self.layout = Layout {
             select: intel::IA32_PERFEVTSEL0,
             counter: intel::IA32_PMC0,
-            counter_write: if full_width_write(machine, &self.identity) {
+            counter_write: if performance.full_width_write() {
                 intel::IA32_A_PMC0
             } else {
                 intel::IA32_PMC0
@@ -135,6 +139,10 @@ impl Capabilities {
             let masks = machine.cpuid(0x23, 1);
             self.counters = masks.eax;
             self.fixed = masks.ebx;
+        }
+        if valid & 1 << 2 != 0 {
+            let reloaded = machine.cpuid(0x23, 2);
+            self.reloads = u64::from(reloaded.eax) | u64::from(reloaded.ebx) << 32;
         }
         if valid & 1 << 3 != 0 {
             self.events = machine.cpuid(0x23, 3).eax;
@@ -245,11 +253,14 @@ fn monitoring_disabled(machine: &mut impl Machine, capabilities: &Capabilities) 
     historic::monitoring_disabled(machine, capabilities)
 }
 
-fn full_width_write(machine: &mut impl Machine, identity: &Identity) -> bool {
-    identity.leaf1_ecx & leaf1_ecx::PDCM != 0
-        && machine
-            .try_read_msr(intel::IA32_PERF_CAPABILITIES)
-            .is_ok_and(|value| intel::PerfCapabilities::from_bits(value).full_width_write())
+/// IA32_PERF_CAPABILITIES; zeros where it is not there.
+fn performance_capabilities(
+    machine: &mut impl Machine,
+    identity: &Identity,
+) -> intel::PerfCapabilities {
+    let there = identity.leaf1_ecx & leaf1_ecx::PDCM != 0;
+    let value = if there { machine.try_read_msr(intel::IA32_PERF_CAPABILITIES).ok() } else { None };
+    intel::PerfCapabilities::from_bits(value.unwrap_or(0))
 }
 
 /// `mask` if counters have a usable width, otherwise 0.

@@ -37,10 +37,8 @@ pub struct CounterConfig {
     pub(crate) upstream: Registers,
     /// The select's MSR; 0 for a fixed counter.
     pub select_msr: u32,
-    /// The MSR through which the counter's value is written.
+    /// The MSR through which the counter's value is written, and by RDMSR read.
     pub write_msr: u32,
-    /// The MSR from which it is read; 0 if it is read with RDPMC.
-    pub read_msr: u32,
     /// ECX for RDPMC.
     pub pmc: u32,
     /// Events between two samples, before any doubling by the throttle; 0 if the source is not
@@ -56,6 +54,8 @@ pub struct CounterConfig {
     pub interrupts: bool,
     /// It takes the next counter too, as its upper bits.
     pub pair: bool,
+    /// It is read by RDMSR: RDPMC does not reach it, or has errata.
+    pub(crate) by_msr: bool,
     /// Its reloads are rounded: see [`Errata`](crate::cpu::capabilities::Errata).
     pub(crate) rounds: bool,
     pub(crate) counted_by: CountedBy,
@@ -95,7 +95,6 @@ impl CounterConfig {
     #[inline]
     pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
         let index = u32::from(counter.index());
-        let layout = &capabilities.layout;
         let blank = Self {
             upstream: *encoding.upstream.registers(counter),
             write_msr: capabilities.write_msr(counter),
@@ -111,11 +110,10 @@ impl CounterConfig {
                 ..blank
             };
         }
-        let by_msr = reads_by_msr(capabilities, counter);
         Self {
             select: encoding.select,
             select_msr: capabilities.select_msr(counter),
-            read_msr: if by_msr { layout.counter + index * layout.stride } else { 0 },
+            by_msr: reads_by_msr(capabilities, counter),
             pmc: index,
             ..blank
         }

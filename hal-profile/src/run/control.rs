@@ -16,7 +16,7 @@ use crate::plan::program::{CpuProgram, ticks};
 use crate::run::host::Local;
 use crate::run::overflow::reload_events;
 use crate::run::pmu;
-use crate::run::state::{Looked, Phase, Select};
+use crate::run::state::{Looked, Phase, Refusals, Select};
 use crate::run::throttle::Throttle;
 use crate::source::MAX_SOURCES;
 use shared_types::ErrorCode;
@@ -263,6 +263,7 @@ impl<M: Machine> Local<'_, M> {
         let frequency = self.program.settings.frequency;
         state.throttle = Throttle::new(frequency, state.capabilities.virtualized, accesses);
         state.statistics.zero();
+        state.branches.cleared = 0;
         state.order.begin(slices, seed);
         state.clock.before = 0;
         state.clock.handled = 0;
@@ -295,14 +296,19 @@ impl<M: Machine> Local<'_, M> {
 
     /// Takes over the counters, and notes what is found in shared registers, once every register of
     /// the program has been seen to be there. Nothing is left changed if that is refused:
-    /// `FixedCounterTaken`, `BranchesTaken`, or `CountersDead` with the register's number in
-    /// `register_value`.
+    /// `FixedCounterTaken`, `CountersLeft`, `BranchesTaken`, `RdpmcUnavailable`, or `CountersDead` with
+    /// the register's number in `register_value`.
     pub(crate) fn initialize(&mut self) -> Result<(), ErrorCode> {
         let uses = |one: &&CpuProgram| one.counters != 0 || one.recording.depth != 0;
         let Some(cpu_program) = self.cpu_program().filter(uses) else {
             return Ok(());
         };
+        self.state.refusals = Refusals::new_zeroed();
         self.read_each()?;
+        // Windows' own RDPMC, at each context switch, would end in a bug check.
+        if self.program.settings.by_thread && self.state.refusals.rdpmc {
+            return Err(ErrorCode::RdpmcUnavailable);
+        }
         let state = &mut *self.state;
         // The whole PMU is reserved, and still a fixed counter may be on: left so by firmware (Linux
         // reports such), or by an owner who did not ask. It is left alone.
@@ -310,6 +316,10 @@ impl<M: Machine> Local<'_, M> {
         state.saved.fixed = fixed;
         if u64::from(fixed) << 32 & cpu_program.counters != 0 {
             return Err(ErrorCode::FixedCounterTaken);
+        }
+        state.saved.left = pmu::counters_left(self.machine, &state.capabilities);
+        if state.saved.left.counters & cpu_program.counters != 0 {
+            return Err(ErrorCode::CountersLeft);
         }
         if self.branches_taken() {
             return Err(ErrorCode::BranchesTaken);
@@ -322,6 +332,7 @@ impl<M: Machine> Local<'_, M> {
             capabilities.errata.reset_at_start && pmu::is_unused(self.machine, capabilities);
         pmu::note_found(self.machine, capabilities, cpu_program, saved);
         self.write_each()?;
+        self.state.active.shown = self.shows_counters();
         if cpu_program.counters == 0 {
             return Ok(());
         }

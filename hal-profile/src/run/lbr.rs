@@ -20,9 +20,9 @@ use crate::cpu::lbr::{AMD_ENABLE, Branches, INFO_DEPTH, LBR, Recording};
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, LbrInfo};
 use crate::cpu::registers::{amd, intel};
-use crate::run::first_touch::FirstTouch;
 use crate::run::host::Local;
 use crate::run::pmu;
+use crate::run::probe::Touch;
 use crate::run::state::Recorded;
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
@@ -62,7 +62,7 @@ impl<M: Machine> Local<'_, M> {
         let recorded = &mut state.branches;
         let switch = state.register_value;
         let debugctl = machine.read_msr(IA32_DEBUGCTL);
-        (recorded.on, recorded.changed) = (true, false);
+        (recorded.on, recorded.changed, recorded.most) = (true, false, 0);
         recorded.found_freeze = debugctl & FREEZE;
         let records = capabilities.branches.records;
         // The filter first and the enable bit last: nothing is recorded through another's filter.
@@ -208,6 +208,7 @@ impl Reader<'_> {
             _ => 0,
         };
         let mut places = self.recorded.records.iter_mut();
+        let mut found = 0;
         for back in 0..u32::from(self.recording.depth) {
             let record = match branches.records {
                 BranchRecords::None => Record::Empty,
@@ -222,7 +223,8 @@ impl Reader<'_> {
                 BranchRecords::AmdV2 => amd_record(machine, branches, back),
             };
             match record {
-                // Records were cleared at the start, so an empty one is older than the session.
+                // Records were cleared at the start: an empty one is older than the session, or than
+                // what has cleared them since.
                 Record::Empty => break,
                 Record::NotTaken => {}
                 Record::Taken(branch) => {
@@ -232,7 +234,14 @@ impl Reader<'_> {
                     }
                 }
             }
+            found += 1;
         }
+        // A deep C-state may clear the records (SDM vol. 3, "Last Branch Records"; leaf 0x1C EAX[30]);
+        // so may another driver. The branches before that are in no sample.
+        if found < self.recorded.most {
+            self.recorded.cleared = self.recorded.cleared.wrapping_add(1);
+        }
+        self.recorded.most = self.recorded.most.max(found);
     }
 }
 
@@ -402,39 +411,44 @@ fn filter_msr(records: BranchRecords) -> u32 {
 pub(crate) fn each_register<E>(
     capabilities: &Capabilities,
     recording: &Recording,
-    visit: &mut impl FnMut(FirstTouch) -> Result<(), E>,
+    visit: &mut impl FnMut(Touch) -> Result<(), E>,
 ) -> Result<(), E> {
     let records = capabilities.branches.records;
     if recording.depth == 0 || records == BranchRecords::None {
         return Ok(());
     }
     let kept = u32::from(recording.kept);
+    let freeze = if records == BranchRecords::Info { FREEZE | LBR } else { FREEZE };
+    if records != BranchRecords::Architectural {
+        let (msr, value) = (filter_msr(records), recording.control);
+        visit(Touch::Borrow { msr, mask: u64::MAX, value })?;
+    }
+    visit(Touch::Borrow { msr: IA32_DEBUGCTL, mask: freeze, value: freeze })?;
+    // The records come last: what was recorded while the switch was on is cleared with the rest.
     match records {
-        BranchRecords::None => {}
+        BranchRecords::None => Ok(()),
         BranchRecords::Info => {
-            for first in INFO_BASES {
-                visit(FirstTouch::clear_row(first, INFO_DEPTH.into()))?;
-            }
-            visit(FirstTouch::read(intel::LBR_TOS))?;
+            visit(Touch::read(intel::LBR_TOS))?;
+            let count = INFO_DEPTH.into();
+            INFO_BASES.into_iter().try_for_each(|first| visit(Touch::Clear { first, count }))
         }
         BranchRecords::Architectural => {
+            let (msr, value) = (intel::IA32_LBR_CTL, recording.control);
+            visit(Touch::Borrow { msr, mask: u64::MAX, value })?;
             // The depth clears them: nothing else writes one.
-            for first in ARCHITECTURAL_BASES {
-                visit(FirstTouch::read_row(first, kept))?;
-            }
-            let off = recording.control & !capabilities.branches.switch().1;
-            visit(FirstTouch::borrow(intel::IA32_LBR_CTL, u64::MAX, off))?;
-            visit(FirstTouch::borrow(intel::IA32_LBR_DEPTH, u64::MAX, kept.into()))?;
+            let (msr, value) = (intel::IA32_LBR_DEPTH, kept.into());
+            visit(Touch::Borrow { msr, mask: u64::MAX, value })?;
+            let count = kept;
+            ARCHITECTURAL_BASES
+                .into_iter()
+                .try_for_each(|first| visit(Touch::Read { first, count }))
         }
         BranchRecords::AmdV2 => {
-            visit(FirstTouch::clear_row(amd::LBR_FROM0, 2 * kept))?;
-            visit(FirstTouch::borrow(amd::DBG_EXTN_CFG, AMD_ENABLE, 0))?;
+            let (msr, bits) = (amd::DBG_EXTN_CFG, AMD_ENABLE);
+            visit(Touch::Borrow { msr, mask: bits, value: bits })?;
+            visit(Touch::Clear { first: amd::LBR_FROM0, count: 2 * kept })
         }
     }
-    if records != BranchRecords::Architectural {
-        visit(FirstTouch::borrow(filter_msr(records), u64::MAX, recording.control))?;
-    }
-    visit(FirstTouch::borrow(IA32_DEBUGCTL, FREEZE, FREEZE))
 }
 
 /// Ends a freeze, if there is one.

@@ -50,7 +50,8 @@ impl<M: Machine> Local<'_, M> {
     fn interrupt_is_pending(&mut self) -> bool {
         self.program.settings.samples
             && self.state.active.get().iter().any(|counter| {
-                counter.config.interrupts && counter.overflowed(pmu::read(self.machine, counter))
+                counter.config.interrupts
+                    && counter.overflowed(pmu::read(self.machine, self.state.refusals, counter))
             })
     }
 
@@ -80,8 +81,8 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         let (mut mask, mut written) = (0, 0);
         for counter in state.active.get() {
-            let (capabilities, active) = (&state.capabilities, &state.active);
-            let (bits, value) = pmu::fixed_control(capabilities, active, &counter.config);
+            let (capabilities, shown) = (&state.capabilities, state.active.shown);
+            let (bits, value) = pmu::fixed_control(capabilities, shown, &counter.config);
             mask |= bits;
             written |= value;
         }
@@ -107,7 +108,7 @@ impl<M: Machine> Local<'_, M> {
         let (mut changed, mut lost) = (0, 0);
         for counter in active.get() {
             let config = &counter.config;
-            let own = (config.select_msr, pmu::select(capabilities, active, config));
+            let own = (config.select_msr, pmu::select(capabilities, active.shown, config));
             let next = (
                 config.select_msr + capabilities.layout.stride,
                 amd::MERGE_SELECT | capabilities.enable,
@@ -147,12 +148,13 @@ impl<M: Machine> Local<'_, M> {
     /// dropped for the counters in `changed`, and for those whose value cannot be theirs. `now`: the
     /// time up to which they have run.
     pub(crate) fn read_all(&mut self, changed: u64, now: u64) {
-        let ProcessorState { active, totals, looked, changes, clock, .. } = &mut *self.state;
+        let ProcessorState { active, totals, looked, changes, clock, refusals, .. } =
+            &mut *self.state;
         let ticks = clock.in_slice(now);
         let since = ticks.saturating_sub(clock.looked);
         clock.looked = ticks;
         for counter in active.get_mut() {
-            let value = pmu::read(self.machine, counter);
+            let value = pmu::read(self.machine, *refusals, counter);
             let total = &mut totals[counter.config.source];
             let looked = &mut looked[counter.config.counter];
             let came = counter.config.width.distance(counter.last, value);

@@ -91,7 +91,8 @@ impl<M: Machine> Local<'_, M> {
         let mut room = sources.iter_mut();
         let mut number = 0;
         for counter in self.state.active.get() {
-            let overflowed = counter.overflowed(pmu::read(self.machine, counter));
+            let value = pmu::read(self.machine, self.state.refusals, counter);
+            let overflowed = counter.overflowed(value);
             if let Some(source) = program.sources().get(counter.config.source.get())
                 && overflowed
                 && let Some(place) = room.next()
@@ -196,6 +197,7 @@ impl<M: Machine> Local<'_, M> {
             cpu_type,
             branches: recorded,
             register_value,
+            refusals,
             ..
         } = &mut *self.state;
         let cpu_program = program.cpu_program(*cpu_type).filter(|_| branches);
@@ -219,9 +221,9 @@ impl<M: Machine> Local<'_, M> {
         for counter in active.get_mut() {
             let total = &mut totals[counter.config.source];
             let value = if running {
-                pmu::overflowed(machine, capabilities, counter, alone)
+                pmu::overflowed(machine, capabilities, *refusals, counter, alone)
             } else {
-                let value = pmu::read(machine, counter);
+                let value = pmu::read(machine, *refusals, counter);
                 // Halted: its last read before `end_slice`.
                 if !counter.overflowed(value) {
                     total.add_up(counter, value);

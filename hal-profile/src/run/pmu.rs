@@ -27,8 +27,9 @@ use crate::cpu::registers::intel::{self, DebugCtl};
 use crate::historic::pmu as historic;
 use crate::plan::counter_config::{Active, ActiveCounters, CounterConfig};
 use crate::plan::program::CpuProgram;
-use crate::run::state::SavedRegisters;
+use crate::run::state::{CountersLeft, Refusals, SavedRegisters};
 use shared_types::Delivery;
+use zerocopy::FromZeros as _;
 
 /// Notes the global control register, and which of the program's general counters are enabled.
 /// Called before anything is written: [`release`] restores from it.
@@ -160,6 +161,53 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
         .fold(0, |mask, counter| mask | counter.global_bit() as u32)
 }
 
+/// The counters that still serve an owner who is gone. Their registers are left alone: nobody can tell
+/// an owner who is gone from one who did not ask.
+///
+/// Source: SDM vol. 3, "Processor Event Based Sampling (PEBS)", "PEBS Extensions", "Auto Counter
+/// Reload"; Linux 2676dbf9f4fb, 43796f305078.
+pub(crate) fn counters_left(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+) -> CountersLeft {
+    let mut left = CountersLeft::new_zeroed();
+    let mut note = |register: u32, counters: u64| {
+        let counters = counters & capabilities.all_counters();
+        if left.counters == 0 && counters != 0 {
+            left.register = register;
+        }
+        // mistake: counter-left-taken
+        left.counters |= counters;
+    };
+    // Tried each time: START touches none of these, and a hypervisor that passes CPUID's bits on need
+    // not have the registers. One that is not there ties no counter.
+    let mut read = |msr| machine.try_read_msr(msr).unwrap_or(0);
+    if capabilities.pebs {
+        let enabled = read(intel::IA32_PEBS_ENABLE);
+        // Without the adaptive form, the upper half says which counters measure load latency.
+        let mask = if capabilities.adaptive_pebs { u64::MAX } else { u32::MAX.into() };
+        note(intel::IA32_PEBS_ENABLE, enabled & mask);
+    }
+    if capabilities.adaptive_pebs && capabilities.fixed != 0 {
+        let control = read(intel::IA32_FIXED_CTR_CTRL);
+        let adaptive = Counter::each(u64::from(capabilities.fixed) << 32).filter(|counter| {
+            let shift = 4 * u32::from(counter.index());
+            intel::FIXED_ADAPTIVE.checked_shl(shift).is_some_and(|bit| control & bit != 0)
+        });
+        let adaptive = adaptive.fold(0, |bits, counter| bits | counter.global_bit());
+        note(intel::IA32_FIXED_CTR_CTRL, adaptive);
+    }
+    for counter in Counter::each(capabilities.reloads) {
+        let fixed = counter.is_fixed();
+        let first = if fixed { intel::IA32_PMC_FX0_CFG_B } else { intel::IA32_PMC_GP0_CFG_B };
+        let register = first + intel::CFG_STRIDE * u32::from(counter.index());
+        if read(register) != 0 {
+            note(register, counter.global_bit());
+        }
+    }
+    left
+}
+
 /// The bits of a fixed counter's nibble that make it count: OS and USR.
 pub(crate) const COUNTS: u64 = 3;
 
@@ -221,7 +269,7 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
         if config.select_msr != 0 {
             // mistake: merge-late
             begin_merge(machine, capabilities, config);
-            machine.write_msr(config.select_msr, select(capabilities, active, config));
+            machine.write_msr(config.select_msr, select(capabilities, active.shown, config));
         }
         load(machine, capabilities, counter);
     }
@@ -229,25 +277,21 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
 }
 
 /// The select of a general counter while it runs: enabled, and hidden from RDPMC in user mode unless
-/// it is to be shown.
-pub(crate) fn select(
-    capabilities: &Capabilities,
-    active: &ActiveCounters,
-    config: &CounterConfig,
-) -> u64 {
-    config.select | capabilities.enable | hidden(capabilities, active, config)
+/// it is to be `shown`.
+pub(crate) fn select(capabilities: &Capabilities, shown: bool, config: &CounterConfig) -> u64 {
+    config.select | capabilities.enable | hidden(capabilities, shown, config)
 }
 
 /// The bit that hides a counter from user mode, unless it is to be shown.
-fn hidden(capabilities: &Capabilities, active: &ActiveCounters, config: &CounterConfig) -> u64 {
-    if active.shown { 0 } else { config.user_disable(capabilities) }
+fn hidden(capabilities: &Capabilities, shown: bool, config: &CounterConfig) -> u64 {
+    if shown { 0 } else { config.user_disable(capabilities) }
 }
 
 /// The bits of a fixed counter in IA32_FIXED_CTR_CTRL, and what they are while it counts; zeros for a
 /// general counter.
 pub(crate) fn fixed_control(
     capabilities: &Capabilities,
-    active: &ActiveCounters,
+    shown: bool,
     config: &CounterConfig,
 ) -> (u64, u64) {
     if config.select_msr != 0 {
@@ -255,7 +299,7 @@ pub(crate) fn fixed_control(
     }
     // What somebody has left in the bit that hides would hide the counter, so it is always ours.
     let mask = config.fixed_control() | config.user_disable(capabilities);
-    (mask, config.select | hidden(capabilities, active, config))
+    (mask, config.select | hidden(capabilities, shown, config))
 }
 
 fn write_fixed_control(
@@ -265,7 +309,7 @@ fn write_fixed_control(
 ) {
     let (mut mask, mut fixed) = (0, 0);
     for config in active.get().iter().map(|counter| &counter.config) {
-        let (bits, value) = fixed_control(capabilities, active, config);
+        let (bits, value) = fixed_control(capabilities, active.shown, config);
         mask |= bits;
         fixed |= value;
     }
@@ -287,7 +331,7 @@ pub(crate) fn show(
     }
     for config in active.get().iter().map(|counter| &counter.config) {
         if config.select_msr != 0 {
-            machine.write_msr(config.select_msr, select(capabilities, active, config));
+            machine.write_msr(config.select_msr, select(capabilities, shown, config));
         }
     }
     write_fixed_control(machine, capabilities, active);
@@ -408,13 +452,13 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
 
 /// Reads a counter, running or not.
 #[inline]
-pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
+pub(crate) fn read(machine: &mut impl Machine, refusals: Refusals, counter: &Active) -> u64 {
     let config = &counter.config;
-    // RDPMC costs less than RDMSR; where it has errata or does not reach, RDMSR it is.
-    let value = if config.read_msr == 0 {
-        machine.read_pmc(config.pmc)
+    // RDPMC costs less than RDMSR.
+    let value = if config.by_msr || refusals.rdpmc {
+        machine.read_msr(config.write_msr)
     } else {
-        machine.read_msr(config.read_msr)
+        machine.read_pmc(config.pmc)
     };
     // mistake: carry-read
     value & config.width.mask()
@@ -451,9 +495,10 @@ pub fn hold(
 /// one by one, the others keep running. `alone`: no other counter of the session can have
 /// interrupted.
 #[inline]
-pub fn overflowed(
+pub(crate) fn overflowed(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
+    refusals: Refusals,
     counter: &Active,
     alone: bool,
 ) -> Option<u64> {
@@ -462,13 +507,13 @@ pub fn overflowed(
         // If no other counter can have interrupted, this one is stopped without being checked
         // first.
         let sure = alone && capabilities.delivery != Delivery::CccrFlag;
-        if !sure && !suspected(machine, capabilities, counter) {
+        if !sure && !suspected(machine, capabilities, refusals, counter) {
             return None;
         }
         stop_one(machine, counter);
     }
     // After the stop: what came after this read would be in no total.
-    let value = read(machine, counter);
+    let value = read(machine, refusals, counter);
     // By value, below the preset (HAL design note, "CheckOverflowStatus"); on NetBurst too, because
     // an interrupt can come without OVF there (seen by Linux).
     let overflowed = counter.overflowed(value);
@@ -642,9 +687,14 @@ pub(crate) fn unmask_lvtpc(
 
 /// Whether a running counter appears to have overflowed.
 #[inline(never)]
-fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) -> bool {
+fn suspected(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    refusals: Refusals,
+    counter: &Active,
+) -> bool {
     historic::flags_overflow(machine, capabilities, counter)
-        || read(machine, counter) < counter.preset
+        || read(machine, refusals, counter) < counter.preset
 }
 
 /// Stops one counter through its select.

@@ -1,21 +1,29 @@
 //! The first touch of each register of a program, before START relies on any of them.
 //!
 //! CPUID may promise what is not there: a hypervisor that emulates a part, a guest that has moved to
-//! another host. Windows answers the #GP of a plain access with a bug check, so each register is
-//! first read and written by instructions whose #GP is an error. What is written is harmless, and
-//! of the program's own counters alone:
+//! another host. Windows answers the exception of a plain access with a bug check, so each register is
+//! first read and written by instructions whose exception is an error, and RDPMC, which a hypervisor
+//! intercepts apart from RDMSR, is tried on each counter. What is written comes from the functions by
+//! which START writes, less the bits that start counters:
 //!
 //! | register | first write | left |
 //! |---|---|---|
-//! | select, and Merge in the second of a pair | its value without the enable bit | off |
-//! | counter | its preset; nothing counts yet | 0 |
-//! | IA32_FIXED_CTR_CTRL | the nibbles of the program without OS and USR | those nibbles 0 |
+//! | select, and Merge in the second of a pair | what [`pmu::select`] gives, without the enable bit | off |
+//! | counter | its preset, and above it that of a pair; nothing counts yet | 0 |
+//! | IA32_FIXED_CTR_CTRL | what [`pmu::fixed_control`] gives, without OS and USR | those bits 0 |
 //! | global control | the program's bits set, while every select and nibble is off | as found |
 //! | acknowledgement | the program's bits, as before each slice | |
-//! | IA32_DEBUGCTL | FREEZE_LBRS_ON_PMI, while nobody records | as found |
-//! | filter, switch and depth of branch records | its value without the enable bit | as found |
-//! | branch record | 0 | 0 |
+//! | IA32_DEBUGCTL | what records branches and freezes them, while nobody records | as found |
+//! | filter, switch and depth of branch records | its value, the switch on | as found |
+//! | branch record | 0, after the switch | 0 |
 //! | LVTPC | what it holds | as found |
+//!
+//! Two refusals have another way, and are noted in [`Refusals`]: counters that RDPMC does not reach are
+//! read by RDMSR, and where a counter cannot be hidden from user mode it is shown.
+//!
+//! Untried are the bits that start counters (EN of a select, OS and USR of a fixed counter): with them
+//! the counter would run. Every processor of the family has them, and a hypervisor that took the rest
+//! of a select has no reason to refuse them.
 //!
 //! Where the registers belong to the family, before leaf 0x0A, there is nothing to promise:
 //! Pentium and P6 are not probed.
@@ -29,22 +37,55 @@ use crate::cpu::registers::intel;
 use crate::historic::pmu as historic;
 use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::plan::program::{CpuProgram, Program};
-use crate::run::first_touch::FirstTouch;
 use crate::run::host::Local;
+use crate::run::state::Refusals;
 use crate::run::{lbr, pmu};
 use shared_types::ErrorCode;
 
 /// OS and USR in every nibble of IA32_FIXED_CTR_CTRL.
 const FIXED_COUNTS: u64 = pmu::COUNTS * 0x1111_1111_1111_1111;
+/// RDPMC user disable of every fixed counter, in the same register.
+const FIXED_HIDES: u64 = intel::FIXED_USER_DISABLE * 0x1111_1111;
+
+/// A register that a session uses, and how it is touched first. All but [`Touch::Acknowledge`] are read
+/// before anything is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Touch {
+    /// Equal registers in a row, which are only read.
+    Read { first: u32, count: u32 },
+    /// The same, which are then cleared.
+    Clear { first: u32, count: u32 },
+    /// A counter is read by RDPMC with this ECX.
+    ReadPmc(u32),
+    /// A select and its counter. Where the counter is not there, the select is not the session's either
+    /// and gets back what it held; else both are left off and 0.
+    Counter { select_msr: u32, select: u64, counter_msr: u32, value: u64 },
+    /// A register that only the session uses: `value`, then `left`.
+    Own { msr: u32, value: u64, left: u64 },
+    /// The session's bits of a shared register: `value`, then 0.
+    Part { msr: u32, mask: u64, value: u64 },
+    /// The bits of `mask` get `value`, and then the register what it held.
+    Borrow { msr: u32, mask: u64, value: u64 },
+    /// Status bits, which mean something else when they are read.
+    Acknowledge { msr: u32, bits: u64 },
+}
+
+impl Touch {
+    pub(crate) const fn read(msr: u32) -> Self {
+        Self::Read { first: msr, count: 1 }
+    }
+}
 
 /// Calls `visit` for each register that START, any slice or an interrupt of the program uses, once
-/// for each counter, until it fails. `resets`: counters are reset before each slice.
+/// for each counter, until it fails. `shown`: see [`pmu::select`]. `resets`: counters are reset before
+/// each slice.
 pub(crate) fn each_register<E>(
     capabilities: &Capabilities,
     program: &Program,
     cpu_program: &CpuProgram,
+    shown: bool,
     resets: bool,
-    visit: &mut impl FnMut(FirstTouch) -> Result<(), E>,
+    visit: &mut impl FnMut(Touch) -> Result<(), E>,
 ) -> Result<(), E> {
     if capabilities.gate == Gate::Historic {
         return Ok(());
@@ -59,41 +100,45 @@ pub(crate) fn each_register<E>(
         if config.bits() & left != 0 {
             left &= !config.bits();
             // mistake: probe-without-counters
-            each_of_counter(capabilities, config, visit)?;
-            mask |= config.fixed_control();
-            fixed |= config.select & config.fixed_control() & !FIXED_COUNTS;
+            each_of_counter(capabilities, config, shown, visit)?;
+            let (bits, value) = pmu::fixed_control(capabilities, shown, config);
+            mask |= bits;
+            fixed |= value & !FIXED_COUNTS;
         }
     }
     let others = Counter::each(capabilities.counters.into()).zip(pmu::RESET_SELECTS);
     let others = others.filter(|(counter, _)| resets && !cpu_program.uses(*counter));
     for (counter, select) in others {
-        let select = select & !capabilities.enable;
-        visit(FirstTouch::select(capabilities.select_msr(counter), select, capabilities.off))?;
-        visit(FirstTouch::own(capabilities.write_msr(counter), 0, 0))?;
+        visit(Touch::Counter {
+            select_msr: capabilities.select_msr(counter),
+            select: select & !capabilities.enable,
+            counter_msr: capabilities.write_msr(counter),
+            value: 0,
+        })?;
     }
     if cfg!(feature = "historic") && capabilities.errata.turn_all_off_first {
         for counter in Counter::each(u64::from(capabilities.counters) & !cpu_program.counters) {
-            let (select, off) = (capabilities.select_msr(counter), capabilities.off);
-            visit(FirstTouch::own(select, off, off))?;
+            let (msr, off) = (capabilities.select_msr(counter), capabilities.off);
+            visit(Touch::Own { msr, value: off, left: off })?;
         }
     }
     if mask != 0 {
-        visit(FirstTouch::part(intel::IA32_FIXED_CTR_CTRL, mask, fixed, Some(0)))?;
+        visit(Touch::Part { msr: intel::IA32_FIXED_CTR_CTRL, mask, value: fixed })?;
     }
     if capabilities.gate == Gate::Global {
         let counters = cpu_program.counters;
-        visit(FirstTouch::read(global.status))?;
-        visit(FirstTouch::borrow(global.control, counters, counters))?;
+        visit(Touch::read(global.status))?;
+        visit(Touch::Borrow { msr: global.control, mask: counters, value: counters })?;
         if counters != 0 {
-            visit(FirstTouch::acknowledge(global.acknowledge, counters))?;
+            visit(Touch::Acknowledge { msr: global.acknowledge, bits: counters })?;
         }
     }
     let samples = program.settings.samples;
     if samples && global.freeze != 0 && global.freeze_control != 0 {
-        visit(FirstTouch::read(global.freeze_control))?;
+        visit(Touch::read(global.freeze_control))?;
     }
     if samples && capabilities.apic == Apic::X2Apic {
-        visit(FirstTouch::borrow(IA32_X2APIC_LVT_PMI, 0, 0))?;
+        visit(Touch::Borrow { msr: IA32_X2APIC_LVT_PMI, mask: 0, value: 0 })?;
     }
     lbr::each_register(capabilities, &cpu_program.recording, visit)
 }
@@ -102,98 +147,158 @@ pub(crate) fn each_register<E>(
 fn each_of_counter<E>(
     capabilities: &Capabilities,
     config: &CounterConfig,
-    visit: &mut impl FnMut(FirstTouch) -> Result<(), E>,
+    shown: bool,
+    visit: &mut impl FnMut(Touch) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (off, stride) = (capabilities.off, capabilities.layout.stride);
-    historic::each_upstream(config, &mut |msr, value| visit(FirstTouch::own(msr, value, 0)))?;
-    if config.select_msr != 0 {
-        visit(FirstTouch::select(config.select_msr, config.select, off))?;
+    historic::each_upstream(config, &mut |msr, value| visit(Touch::Own { msr, value, left: 0 }))?;
+    let (counter_msr, preset) = (config.write_msr, config.width.preset(config.period.into()));
+    if config.select_msr == 0 {
+        visit(Touch::Own { msr: counter_msr, value: preset, left: 0 })?;
+    } else {
+        let select = pmu::select(capabilities, shown, config) & !capabilities.enable;
+        let (select_msr, value) = (config.select_msr, preset);
+        visit(Touch::Counter { select_msr, select, counter_msr, value })?;
     }
-    let preset = config.width.preset(config.period.into());
-    visit(FirstTouch::own(config.write_msr, preset, 0))?;
     if config.pair {
+        let stride = capabilities.layout.stride;
+        let next = Touch::Counter {
+            select_msr: config.select_msr + stride,
+            select: amd::MERGE_SELECT,
+            counter_msr: counter_msr + stride,
+            value: pmu::upper_half(preset),
+        };
         // mistake: probe-without-merge
-        visit(FirstTouch::select(config.select_msr + stride, amd::MERGE_SELECT, off))?;
-        visit(FirstTouch::own(config.write_msr + stride, pmu::upper_half(preset), 0))?;
+        visit(next)?;
     }
-    if config.read_msr != 0 {
-        visit(FirstTouch::read(config.read_msr))?;
-    }
-    Ok(())
+    // mistake: rdpmc-untried
+    if config.by_msr { Ok(()) } else { visit(Touch::ReadPmc(config.pmc)) }
 }
 
 /// Reads a register; if it is not there, returns its number.
 #[inline(never)]
-fn read(machine: &mut impl Machine, touch: &FirstTouch) -> Result<(), u32> {
-    if touch.reads { machine.try_read_msrs(touch.msr, touch.count) } else { Ok(()) }
+fn read(machine: &mut impl Machine, touch: &Touch, refusals: &mut Refusals) -> Result<(), u32> {
+    match *touch {
+        Touch::Read { first, count } | Touch::Clear { first, count } => {
+            machine.try_read_msrs(first, count)
+        }
+        Touch::ReadPmc(pmc) => {
+            // The counter's own register has been read before, so there is another way.
+            refusals.rdpmc |= machine.try_read_pmc(pmc).is_err();
+            Ok(())
+        }
+        Touch::Counter { select_msr, counter_msr, .. } => {
+            machine.try_read_msrs(select_msr, 1)?;
+            machine.try_read_msrs(counter_msr, 1)
+        }
+        Touch::Own { msr, .. } | Touch::Part { msr, .. } | Touch::Borrow { msr, .. } => {
+            machine.try_read_msrs(msr, 1)
+        }
+        Touch::Acknowledge { .. } => Ok(()),
+    }
 }
 
-/// Writes a register, which has been read. `select`: the select that was turned off last, until its
-/// counter is written, and its value before.
+/// Writes a register, which has been read, and leaves it as its [`Touch`] says.
 #[inline(never)]
 fn write(
     machine: &mut impl Machine,
-    touch: &FirstTouch,
-    select: &mut Option<(u32, u64)>,
+    capabilities: &Capabilities,
+    touch: &Touch,
+    refusals: &mut Refusals,
 ) -> Result<(), u32> {
-    let FirstTouch { msr, count, reads, write: Some(write) } = *touch else {
-        return Ok(());
-    };
-    if count > 1 {
-        return machine.try_write_msrs(msr, count, write.value);
-    }
-    let kept = reads && (write.select || write.left.is_none() || write.mask != u64::MAX);
-    let found = if kept { machine.read_msr(msr) } else { 0 };
-    let value = found & !write.mask | write.value;
-    if machine.try_write_msr(msr, value).is_err() {
-        // Without its counter it is not the session's.
-        if let Some((select, found)) = *select {
-            machine.write_msr(select, found);
+    match *touch {
+        Touch::Read { .. } | Touch::ReadPmc(_) => Ok(()),
+        Touch::Clear { first, count } => machine.try_write_msrs(first, count, 0),
+        Touch::Counter { select_msr, select, counter_msr, value } => {
+            let found = machine.read_msr(select_msr);
+            let hides = if capabilities.user_disable { intel::USER_DISABLE } else { 0 };
+            write_hidden(machine, select_msr, select, hides, refusals)?;
+            leave(machine, select_msr, select, capabilities.off);
+            if machine.try_write_msr(counter_msr, value).is_err() {
+                machine.write_msr(select_msr, found);
+                return Err(counter_msr);
+            }
+            leave(machine, counter_msr, value, 0);
+            Ok(())
         }
-        return Err(msr);
+        Touch::Own { msr, value, left } => {
+            machine.try_write_msrs(msr, 1, value)?;
+            leave(machine, msr, value, left);
+            Ok(())
+        }
+        Touch::Part { msr, mask, value } => {
+            let others = machine.read_msr(msr) & !mask;
+            let hides = if capabilities.user_disable { FIXED_HIDES & mask } else { 0 };
+            write_hidden(machine, msr, others | value, hides, refusals)?;
+            leave(machine, msr, others | value, others);
+            Ok(())
+        }
+        Touch::Borrow { msr, mask, value } => {
+            let found = machine.read_msr(msr);
+            let written = found & !mask | value;
+            machine.try_write_msrs(msr, 1, written)?;
+            leave(machine, msr, written, found);
+            Ok(())
+        }
+        Touch::Acknowledge { msr, bits } => machine.try_write_msrs(msr, 1, bits),
     }
-    let left = write.left.map_or(found, |left| found & !write.mask | left);
-    if left != value {
-        // What it held may be what it does not take: the depth of branch records.
+}
+
+/// Writes a value of which the bits `hides` are not needed: where only those are refused, the counters
+/// cannot be hidden.
+fn write_hidden(
+    machine: &mut impl Machine,
+    msr: u32,
+    value: u64,
+    hides: u64,
+    refusals: &mut Refusals,
+) -> Result<(), u32> {
+    let refused = machine.try_write_msrs(msr, 1, value);
+    if refused.is_ok() || value & hides == 0 {
+        return refused;
+    }
+    machine.try_write_msrs(msr, 1, value & !hides)?;
+    refusals.user_disable = true;
+    Ok(())
+}
+
+/// Writes what a register is left as, unless that was written.
+fn leave(machine: &mut impl Machine, msr: u32, written: u64, left: u64) {
+    if left != written {
+        // Tried: what it held may be what it does not take, as the depth of branch records.
         let _ = machine.try_write_msr(msr, left);
     }
-    *select = write.select.then_some((msr, found));
-    Ok(())
 }
 
 impl<M: Machine> Local<'_, M> {
     /// Reads each register of the program; nothing is written.
     pub(crate) fn read_each(&mut self) -> Result<(), ErrorCode> {
-        let capabilities = &self.state.capabilities;
-        let resets = capabilities.errata.reset_at_start;
-        let machine = &mut *self.machine;
-        let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
-            return Ok(());
-        };
-        let read = each_register(capabilities, self.program, cpu_program, resets, &mut |touch| {
-            read(machine, &touch)
-        });
-        read.map_err(|msr| self.absent(msr))
+        let resets = self.state.capabilities.errata.reset_at_start;
+        self.touch_each(resets, |machine, _, touch, refusals| read(machine, touch, refusals))
     }
 
     /// Writes each register of the program. If one is not there, nothing of the others is left
     /// changed, but that counters which have been written are off and 0, as after a session.
     pub(crate) fn write_each(&mut self) -> Result<(), ErrorCode> {
-        let capabilities = &self.state.capabilities;
-        let resets = self.state.saved.resets;
-        let machine = &mut *self.machine;
-        let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
-            return Ok(());
-        };
-        let mut select = None;
-        let wrote = each_register(capabilities, self.program, cpu_program, resets, &mut |touch| {
-            write(machine, &touch, &mut select)
-        });
-        wrote.map_err(|msr| self.absent(msr))
+        self.touch_each(self.state.saved.resets, write)
     }
 
-    fn absent(&mut self, msr: u32) -> ErrorCode {
-        self.state.register_value = msr.into();
-        ErrorCode::CountersDead
+    fn touch_each(
+        &mut self,
+        resets: bool,
+        touch: impl Fn(&mut M, &Capabilities, &Touch, &mut Refusals) -> Result<(), u32>,
+    ) -> Result<(), ErrorCode> {
+        let shown = self.shows_counters();
+        let state = &mut *self.state;
+        let (machine, capabilities) = (&mut *self.machine, &state.capabilities);
+        let Some(cpu_program) = self.program.cpu_program(state.cpu_type) else {
+            return Ok(());
+        };
+        let refusals = &mut state.refusals;
+        let visit = &mut |one| touch(machine, capabilities, &one, refusals);
+        let touched = each_register(capabilities, self.program, cpu_program, shown, resets, visit);
+        touched.map_err(|msr| {
+            state.register_value = msr.into();
+            ErrorCode::CountersDead
+        })
     }
 }

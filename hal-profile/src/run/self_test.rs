@@ -53,6 +53,8 @@ impl<M: Machine> Local<'_, M> {
             self.state.self_test = match error {
                 ErrorCode::FixedCounterTaken => SelfTest::FixedTaken,
                 ErrorCode::BranchesTaken => SelfTest::BranchesTaken,
+                ErrorCode::CountersLeft => SelfTest::CountersLeft,
+                ErrorCode::RdpmcUnavailable => SelfTest::RdpmcRefused,
                 _ => SelfTest::RegisterAbsent,
             };
             return;
@@ -68,6 +70,8 @@ impl<M: Machine> Local<'_, M> {
                 | SelfTest::FixedTaken
                 | SelfTest::BranchesTaken
                 | SelfTest::RegisterAbsent
+                | SelfTest::RdpmcRefused
+                | SelfTest::CountersLeft
                 | SelfTest::Storm
         ) {
             return;
@@ -132,7 +136,8 @@ impl<M: Machine> Local<'_, M> {
         }
         // By value: another owner's interrupt proves nothing.
         let mut tested = self_test.get().iter().filter(|one| one.config.bit() & state.tested != 0);
-        let came = tested.any(|counter| counter.overflowed(pmu::read(self.machine, counter)));
+        let came = tested
+            .any(|counter| counter.overflowed(pmu::read(self.machine, state.refusals, counter)));
         if came {
             state.proved |= state.tested;
         }
@@ -176,7 +181,7 @@ impl<M: Machine> Local<'_, M> {
         pmu::disable_monitoring(self.machine, capabilities, self_test);
         let mut alive = true;
         for counter in self_test.get() {
-            let value = pmu::read(self.machine, counter);
+            let value = pmu::read(self.machine, state.refusals, counter);
             // A missing counter reads as 0, but a working one may also have been stopped at 0: by
             // its interrupt, or by the freeze that came with an interrupt still to come.
             let absent = value == 0

@@ -66,6 +66,8 @@ pub struct ProcessorState {
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
     pub(crate) saved: SavedRegisters,
+    /// What the session does without here.
+    pub(crate) refusals: Refusals,
     /// What others have changed in the session's registers.
     pub(crate) changes: Changes,
     pub(crate) pce: Pce,
@@ -120,6 +122,10 @@ pub(crate) enum SelfTest {
     BranchesTaken = 6,
     /// A register of the program is not there.
     RegisterAbsent = 7,
+    /// RDPMC is refused, and Windows would read the counters by it for threads.
+    RdpmcRefused = 8,
+    /// A counter of the program would still serve an earlier owner.
+    CountersLeft = 9,
 }
 
 /// The order in which slices run: each cycle is a new permutation.
@@ -213,12 +219,34 @@ pub(crate) struct SavedRegisters {
     pub(crate) counters: u32,
     /// Fixed counters that another owner had enabled, as a mask.
     pub(crate) fixed: u32,
+    /// Counters that still serve an owner who is gone.
+    pub(crate) left: CountersLeft,
     /// General counters 0 to 3 are nobody else's, and are reset before each slice
     /// ([`Errata::reset_at_start`](crate::cpu::capabilities::Errata)).
     pub(crate) resets: bool,
     /// Sampling: the status bit with which an overflow freezes the counters, if that was seen, now
     /// or since; acknowledged with every overflow.
     pub(crate) freeze: u64,
+}
+
+/// Counters on which an owner who is gone has left PEBS or auto counter reload on. PEBS takes their
+/// interrupts, reload their counts.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct CountersLeft {
+    /// In the layout of the global registers.
+    pub(crate) counters: u64,
+    /// The first register that shows it; 0 if none does.
+    pub(crate) register: u32,
+}
+
+/// What START has tried on a processor, and found refused although CPUID promises it. The session then
+/// takes the other way that there is.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct Refusals {
+    /// RDPMC, in ring 0: counters are read by RDMSR.
+    pub(crate) rdpmc: bool,
+    /// RDPMC user disable: counters cannot be hidden from user mode.
+    pub(crate) user_disable: bool,
 }
 
 /// What the core remembers about CR4.PCE of a processor.
@@ -378,6 +406,11 @@ pub(crate) struct Recorded {
     /// The records for the interrupt being handled have been read.
     pub(crate) read: bool,
     pub(crate) count: u8,
+    /// The most records that an interrupt has found, each of a branch or not. They only become more,
+    /// unless something clears them.
+    pub(crate) most: u8,
+    /// Interrupts that found fewer than that.
+    pub(crate) cleared: u64,
     /// The filter, the depth and DebugCtl's freeze bit as they were found.
     pub(crate) found_control: u64,
     pub(crate) found_depth: u64,

@@ -164,7 +164,8 @@ fn resolve(
     let mut interval = used_interval(id, spec.interval, timer, clock);
     interval.flags |= drawn(settings, spec.interval, spec.flags & Spec::MEAN != 0);
     if id == ProfileSource::TIME && !timer {
-        let in_use = cpu_types.fixed_in_use(CpuTypes::BOOT);
+        let left = (cpu_types.left(CpuTypes::BOOT).counters >> 32) as u32;
+        let in_use = cpu_types.fixed_in_use(CpuTypes::BOOT) | left;
         let (_, _, flag) =
             sampled_time(cpu_types.boot(), in_use).map_err(|error| refused(error, id.0, 0))?;
         interval.flags |= flag;

@@ -3,6 +3,7 @@
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::MAX_CPU_TYPES;
+use crate::run::state::CountersLeft;
 use shared_types::request::session::MAX_PROCESSORS;
 use zerocopy::FromZeros;
 
@@ -15,6 +16,8 @@ pub(super) struct CpuTypes {
     count: usize,
     /// Fixed counters that another owner has enabled on any processor of each CPU type, as masks.
     fixed_in_use: [u32; MAX_CPU_TYPES],
+    /// Counters that still serve an owner who is gone, on any processor of each CPU type.
+    left: [CountersLeft; MAX_CPU_TYPES],
     of: [u8; MAX_PROCESSORS],
     processors: usize,
 }
@@ -104,8 +107,19 @@ impl CpuTypes {
         }
     }
 
-    /// Whether a CPU type has fixed counters.
-    pub(super) fn any_fixed(&self) -> bool {
-        self.list().iter().any(|cpu_type| cpu_type.fixed != 0)
+    /// Counters of a CPU type that still serve an owner who is gone.
+    pub(super) fn left(&self, cpu_type: usize) -> CountersLeft {
+        self.left.get(cpu_type).copied().unwrap_or(CountersLeft::new_zeroed())
+    }
+
+    pub(super) fn set_left(&mut self, cpu_type: usize, counters: CountersLeft) {
+        if let Some(left) = self.left.get_mut(cpu_type) {
+            *left = counters;
+        }
+    }
+
+    /// Whether others may have counters of a CPU type without having asked for them.
+    pub(super) fn any_shared(&self) -> bool {
+        self.list().iter().any(|one| one.fixed != 0 || one.pebs || one.reloads != 0)
     }
 }

@@ -4,7 +4,7 @@ use super::io_buffer::{Answer, IoBuffer, refused};
 use super::{Host, Service, now};
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::counter::MAX_COUNTERS;
-use crate::cpu::machine::{GeneralProtection, Machine};
+use crate::cpu::machine::{AccessRefused, Machine};
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
 use crate::cpu::registers::intel;
 use crate::cpu::selection::{Hv1, Hypervisor, Selection};
@@ -205,7 +205,7 @@ fn read_registers(
             APIC_PAGE.. => machine.read_apic(number - APIC_PAGE).into(),
             msr => match machine.try_read_msr(msr) {
                 Ok(value) => value,
-                Err(GeneralProtection) => return,
+                Err(AccessRefused) => return,
             },
         };
         add(number, value);

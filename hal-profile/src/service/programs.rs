@@ -32,14 +32,16 @@ pub(super) fn make_programs(
     let Settings { processors, by_thread, .. } = scratch.program.settings;
     for (cpu_type, capabilities) in cpu_types.iter() {
         let fixed_in_use = cpu_types.fixed_in_use(cpu_type);
+        let left = cpu_types.left(cpu_type).counters;
         // Windows documents no index for fixed counters in thread profiling.
         let (common, fixed) =
             if by_thread { (cpu_types.common(), NO_COUNTER) } else { (ANY, !fixed_in_use) };
         let constraints = Constraints {
             capabilities,
-            fixed_in_use,
+            fixed_in_use: fixed_in_use | (left >> 32) as u32,
             general: capabilities.counters & common,
             fixed: capabilities.fixed & fixed,
+            left,
             approximate,
             unknown: if cpu_type == CpuTypes::BOOT {
                 ErrorCode::SourceUnknown
@@ -50,7 +52,14 @@ pub(super) fn make_programs(
         let needed = cpu_types.uses(&processors, cpu_type);
         used |= u16::from(needed) << cpu_type;
         match make_program(&constraints, scratch, cpu_type) {
-            Err((index, error)) if needed => unfit = unfit.or(Some((index, cpu_type, error))),
+            Err((index, error)) if needed => {
+                let error = if fits_with_what_is_left(&constraints, scratch, cpu_type) {
+                    ErrorCode::CountersLeft
+                } else {
+                    error
+                };
+                unfit = unfit.or(Some((index, cpu_type, error)));
+            }
             Err(_) => refuse_all(&mut scratch.program, cpu_type),
             Ok(()) => {}
         }
@@ -62,9 +71,30 @@ pub(super) fn make_programs(
     let Some((index, cpu_type, error)) = unfit else {
         return Ok(());
     };
+    if error == ErrorCode::CountersLeft {
+        return Err(counters_left(cpu_types, cpu_type));
+    }
     let source = &program.sources[index];
     let processor = cpu_types.first_of(cpu_type) as u64;
     Err(refused(error, source.id, processor))
+}
+
+/// Whether sources that do not fit on this CPU type would, had no earlier owner left counters behind.
+/// Their program is made again for that, because this refuses them anyway.
+fn fits_with_what_is_left(
+    constraints: &Constraints<'_>,
+    scratch: &mut Scratch,
+    cpu_type: usize,
+) -> bool {
+    constraints.left != 0
+        && make_program(&constraints.with_nothing_left(), scratch, cpu_type).is_ok()
+}
+
+/// The refusal of sources for which counters of this CPU type are missing that still serve an owner who
+/// is gone.
+fn counters_left(cpu_types: &CpuTypes, cpu_type: usize) -> Refused {
+    let left = cpu_types.left(cpu_type);
+    refused(ErrorCode::CountersLeft, left.register, left.counters)
 }
 
 /// A CPU type that the session does not use has no program if its sources do not fit.
@@ -113,6 +143,9 @@ fn counted_somewhere(
     };
     if used.any(|cpu_type| error(cpu_type).is_none()) {
         return Ok(());
+    }
+    if refusal == ErrorCode::CountersLeft {
+        return Err(counters_left(cpu_types, first));
     }
     let detail = match refusal {
         ErrorCode::FixedCounterTaken | ErrorCode::NeedsPair => cpu_types.first_of(first) as u64,
@@ -236,4 +269,6 @@ fn prove(constraints: &Constraints<'_>, settings: &Settings, made: &mut CpuProgr
         Some((config, if interrupts { PERIOD } else { 0 }))
     });
     made.self_test.set(configs);
+    // Never hidden, which a processor may refuse: what they count is the test's own loop.
+    made.self_test.shown = true;
 }

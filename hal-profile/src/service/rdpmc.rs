@@ -8,6 +8,7 @@ use super::{Host, Service};
 use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::plan::cpu_set::ProcessorSet;
 use crate::run::host::Processors;
+use crate::run::rdpmc::RdpmcRefusal;
 use crate::service::session::{Client, Session};
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::ErrorCode;
@@ -83,10 +84,13 @@ impl<H: Host> Service<H> {
         if index == NONE {
             return Ok(());
         }
-        let cr4 = self.processors.run_on(index as usize, |local| local.hold_rdpmc().err());
+        let refusal = self.processors.run_on(index as usize, |local| local.hold_rdpmc().err());
         self.clear_rdpmc();
-        let cr4 = cr4.flatten().unwrap_or_default();
-        Err(refused(ErrorCode::RdpmcRefused, index, cr4))
+        Err(match refusal.flatten() {
+            Some(RdpmcRefusal::Instruction) => refused(ErrorCode::RdpmcUnavailable, index, 0),
+            Some(RdpmcRefusal::Pce(cr4)) => refused(ErrorCode::RdpmcRefused, index, cr4),
+            None => refused(ErrorCode::RdpmcRefused, index, 0),
+        })
     }
 
     pub(super) fn rdpmc_holders(&self) -> u32 {

@@ -25,16 +25,33 @@ const GENERAL_TWINS: [u64; 2] = [0x00C0, 0x003C];
 /// The constraints under which one CPU type is programmed.
 pub(super) struct Constraints<'a> {
     pub(super) capabilities: &'a Capabilities,
-    /// Fixed counters that another owner has enabled.
+    /// Fixed counters that another owner has enabled, or that still serve one who is gone.
     pub(super) fixed_in_use: u32,
-    /// The general counters that the session may take.
+    /// The general counters that the session may take, but for those that are `left`.
     pub(super) general: CounterSet,
-    /// The fixed counters that it may take.
+    /// The fixed counters that it may take, but for those that are `left`.
     pub(super) fixed: CounterSet,
+    /// Counters that still serve an owner who is gone, in the layout of the global registers.
+    pub(super) left: u64,
     pub(super) approximate: bool,
     /// The error for a source without a row; the boot processor's tables define which sources
     /// exist.
     pub(super) unknown: ErrorCode,
+}
+
+impl Constraints<'_> {
+    fn general(&self) -> CounterSet {
+        self.general & !(self.left as CounterSet)
+    }
+
+    fn fixed(&self) -> CounterSet {
+        self.fixed & !((self.left >> 32) as CounterSet)
+    }
+
+    /// The same, had no owner left a counter behind.
+    pub(super) fn with_nothing_left(&self) -> Self {
+        Self { left: 0, ..*self }
+    }
 }
 
 /// What a processor counts for a source, and on which counters.
@@ -51,6 +68,21 @@ pub(super) fn requirements(
     source: &Source,
     settings: &Settings,
 ) -> Result<Requirements, ErrorCode> {
+    let needed = requirements_within(constraints, source, settings);
+    if needed.is_ok() || constraints.left == 0 {
+        return needed;
+    }
+    match requirements_within(&constraints.with_nothing_left(), source, settings) {
+        Ok(_) => Err(ErrorCode::CountersLeft),
+        Err(error) => Err(error),
+    }
+}
+
+fn requirements_within(
+    constraints: &Constraints<'_>,
+    source: &Source,
+    settings: &Settings,
+) -> Result<Requirements, ErrorCode> {
     let capabilities = constraints.capabilities;
     let event = event(constraints, source)?;
     if source.timer {
@@ -63,7 +95,7 @@ pub(super) fn requirements(
     let mut general = general(constraints, &event.select, event.general);
     let pair = catalog::takes_pair(capabilities, &event.select);
     if pair {
-        general = first_of_pairs(general, constraints.general);
+        general = first_of_pairs(general, constraints.general());
         if settings.by_thread {
             // Windows documents nothing of counters that extend others in thread profiling.
             return Err(ErrorCode::NotByThread);
@@ -72,7 +104,7 @@ pub(super) fn requirements(
             return Err(ErrorCode::NeedsPair);
         }
     }
-    let fixed = event.fixed & constraints.fixed;
+    let fixed = event.fixed & constraints.fixed();
     if general == NO_COUNTER && fixed == NO_COUNTER {
         return Err(without_counter(matches!(event.select, Select::Fixed(_)), settings));
     }
@@ -123,7 +155,7 @@ fn without_fixed(constraints: &Constraints<'_>, event: Event) -> Event {
     let Select::Fixed(index) = event.select else {
         return event;
     };
-    let there = constraints.fixed >> (index % 32) & 1 != 0;
+    let there = constraints.fixed() >> (index % 32) & 1 != 0;
     match GENERAL_TWINS.get(usize::from(index)) {
         Some(&twin) if !there => {
             Event { select: Select::EventSelect(twin), general: ANY, fixed: NO_COUNTER }
@@ -140,8 +172,8 @@ pub(super) fn general(
 ) -> CounterSet {
     match select {
         Select::None | Select::Fixed(_) => NO_COUNTER,
-        Select::EventSelect(_) => counters & constraints.general,
-        Select::Historic(select) => historic::candidates(select, counters & constraints.general),
+        Select::EventSelect(_) => counters & constraints.general(),
+        Select::Historic(select) => historic::candidates(select, counters & constraints.general()),
     }
 }
 

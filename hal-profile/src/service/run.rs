@@ -134,14 +134,22 @@ impl<'a, P: Processors> Reserved<'a, P> {
             }
         }
         let failure = self.processors.run_on(failed as usize, |local| {
-            (local.state.self_test, local.state.register_value, local.source_in_use())
+            let state = &*local.state;
+            let left = state.saved.left;
+            (state.self_test, state.register_value, local.source_in_use(), left)
         });
-        let (self_test, register_value, source) = failure.unwrap_or((SelfTest::CountersDead, 0, 0));
+        let Some((self_test, register_value, source, left)) = failure else {
+            return Err(refused(ErrorCode::CountersDead, failed, 0));
+        };
         Err(match self_test {
             SelfTest::InterruptsDead => refused(ErrorCode::InterruptsDead, failed, register_value),
             SelfTest::Storm => refused(ErrorCode::InterruptStorm, failed, register_value),
             SelfTest::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, register_value),
             SelfTest::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, failed.into()),
+            SelfTest::CountersLeft => {
+                refused(ErrorCode::CountersLeft, left.register, left.counters)
+            }
+            SelfTest::RdpmcRefused => refused(ErrorCode::RdpmcUnavailable, failed, 0),
             SelfTest::RegisterAbsent => refused(ErrorCode::CountersDead, failed, register_value),
             _ => refused(ErrorCode::CountersDead, failed, 0),
         })
@@ -286,17 +294,17 @@ impl<H: Host> Service<H> {
         });
         self.write_deferred();
         let index = ended.into_inner();
-        let end = self
-            .processors
-            .run_on(index as usize, |local| (local.state.ended, local.state.register_value));
-        if let (Some((error, register_value)), Some(session)) =
+        let end = self.processors.run_on(index as usize, |local| {
+            let state = &*local.state;
+            (state.ended, state.register_value, state.saved.left)
+        });
+        if let (Some((error, register_value, left)), Some(session)) =
             (end, running_mut(self.active_session, &mut self.sessions))
         {
-            let fixed_in_use = error == ErrorCode::FixedCounterTaken as u32;
-            let (subject, detail) = if fixed_in_use {
-                (register_value as u32, index.into())
-            } else {
-                (index, register_value)
+            let (subject, detail) = match ErrorCode::from_wire(error) {
+                Some(ErrorCode::FixedCounterTaken) => (register_value as u32, index.into()),
+                Some(ErrorCode::CountersLeft) => (left.register, left.counters),
+                _ => (index, register_value),
             };
             session.ended = Ended { error, subject, detail };
         }

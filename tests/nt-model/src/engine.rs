@@ -899,7 +899,10 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) -> Result<(), Fault> 
             let msr = ecx as u32;
             cpu.try_read_msr(msr).map_err(|_| Fault::ReadMsr { msr })?
         }
-        Privileged::ReadPmc => cpu.read_pmc(ecx as u32),
+        Privileged::ReadPmc => {
+            let counter = ecx as u32;
+            cpu.try_read_pmc(counter).map_err(|_| Fault::ReadPmc { counter })?
+        }
         Privileged::ReadTimestamp => cpu.timestamp(),
         Privileged::Mask | Privileged::Unmask => return Ok(()),
     };

@@ -36,6 +36,7 @@ mod overflow;
 mod pages;
 mod quirks;
 mod rdpmc;
+mod refused;
 mod rotation_order;
 mod sampling;
 mod sessions;
@@ -66,6 +67,7 @@ pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
         ("pages", pages::all::<B>()),
         ("quirks", quirks::all::<B>()),
         ("rdpmc", rdpmc::all::<B>()),
+        ("refused", refused::all::<B>()),
         ("rotation_order", rotation_order::all::<B>()),
         ("sampling", sampling::all::<B>()),
         ("sessions", sessions::all::<B>()),

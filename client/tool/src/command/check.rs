@@ -120,8 +120,9 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
 
 /// Whether an error says that the sources do not fit beside each other, which is an answer here.
 fn is_misfit(code: &str) -> bool {
-    let mut misfits = ErrorCode::ALL.iter().filter(|one| one.concerns() == Concern::Placement);
-    misfits.any(|one| one.code() == code)
+    let is_one =
+        |one: &&ErrorCode| matches!(one.concerns(), Concern::Placement | Concern::Counters);
+    ErrorCode::ALL.iter().filter(is_one).any(|one| one.code() == code)
 }
 
 fn of_fit(event_set: &EventSet, fit: &Fit, errata: &EventErrata) -> CheckResult {

@@ -59,6 +59,8 @@ pub mod leaf1_edx {
     pub const MSR: u32 = 1 << 5;
     /// APIC: there is a local APIC.
     pub const APIC: u32 = 1 << 9;
+    /// DS: there is a debug store, and with it PEBS.
+    pub const DS: u32 = 1 << 21;
     /// MMX.
     pub const MMX: u32 = 1 << 23;
     /// HTT: EBX bits 23:16 give the number of logical processors in the package.

@@ -21,6 +21,16 @@ pub const IA32_PERF_GLOBAL_STATUS: u32 = 0x38E;
 pub const IA32_PERF_GLOBAL_CTRL: u32 = 0x38F;
 /// IA32_PERF_GLOBAL_OVF_CTRL, called IA32_PERF_GLOBAL_STATUS_RESET from version 4.
 pub const IA32_PERF_GLOBAL_OVF_CTRL: u32 = 0x390;
+/// IA32_PEBS_ENABLE: bit n for general counter n and, with [`PerfCapabilities::pebs_baseline`], bit
+/// 32 + n for fixed counter n (SDM vol. 3, "Processor Event Based Sampling (PEBS)").
+pub const IA32_PEBS_ENABLE: u32 = 0x3F1;
+/// IA32_PMC_GP0_CFG_B: the counters whose overflow starts general counter 0 again; those of the others
+/// follow at [`CFG_STRIDE`] (SDM vol. 3, "Auto Counter Reload").
+pub const IA32_PMC_GP0_CFG_B: u32 = 0x1902;
+/// The same of fixed counter 0.
+pub const IA32_PMC_FX0_CFG_B: u32 = 0x1982;
+/// Distance from one counter's registers to the next's.
+pub const CFG_STRIDE: u32 = 4;
 /// IA32_MISC_ENABLE.
 pub const IA32_MISC_ENABLE: u32 = 0x1A0;
 /// IA32_MISC_ENABLE bit 7: performance monitoring available.
@@ -180,7 +190,9 @@ pub struct PerfCapabilities {
     _reserved0: u8,
     /// FW_WRITE: IA32_A_PMCx exist.
     pub full_width_write: bool,
-    #[bits(50)]
+    /// PEBS_BASELINE: PEBS is adaptive, and of fixed counters too.
+    pub pebs_baseline: bool,
+    #[bits(49)]
     _reserved1: u64,
 }
 
@@ -191,6 +203,9 @@ pub const ANY_THREAD: u64 = 1 << 21;
 pub const USER_DISABLE: u64 = 1 << 37;
 /// The same for fixed counter 0 in IA32_FIXED_CTR_CTRL; those of the others follow, 4 bits apart.
 pub const FIXED_USER_DISABLE: u64 = 1 << 33;
+/// Adaptive PEBS of fixed counter 0 in IA32_FIXED_CTR_CTRL; those of the others follow, 4 bits apart
+/// (SDM vol. 3, "PEBS Extensions").
+pub const FIXED_ADAPTIVE: u64 = 1 << 32;
 /// IA32_PERFEVTSELx, EQ: counts cycles with exactly CMASK events.
 pub const EQUAL: u64 = 1 << 36;
 /// IA32_PERFEVTSELx, UMASK2: the second unit mask.
