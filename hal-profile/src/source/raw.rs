@@ -42,7 +42,7 @@ pub const fn allowed(family: Family) -> u64 {
 ///
 /// # Errors
 /// The offending bits: those set outside [`allowed`]; or all bits of the event's fields if the
-/// event is a northbridge event ([`is_northbridge`]), Merge (which goes only with the event that needs
+/// event is Intel's code 0, a northbridge event ([`is_northbridge`]), Merge (which goes only with the event that needs
 /// it) or, on NetBurst, undocumented; or the event mask bits that the event does not document.
 pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     let refused = raw & !allowed(family);
@@ -50,6 +50,9 @@ pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
         return Err(refused);
     }
     let counters = match family {
+        // Code 0 stands for fixed counters in the vendor's lists, with the counter as unit mask; on a
+        // general counter it counts nothing that a document names.
+        Family::Emon { .. } if raw & EVENT == 0 => return Err(EVENT),
         Family::Emon { .. } => ANY,
         Family::Amd64(family) => amd64(family, raw)?,
         Family::Historic(family) => return historic::parse(family, raw),
