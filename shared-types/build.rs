@@ -3,12 +3,8 @@
 use halprof_facts::{Output, Row, refusals};
 
 /// What `concerns` may say, and the variant of `Concern` for it.
-const CONCERNS: [(&str, &str); 4] = [
-    ("", "Request"),
-    ("source", "Source"),
-    ("placement", "Placement"),
-    ("counters", "Counters"),
-];
+const CONCERNS: [(&str, &str); 4] =
+    [("", "Request"), ("source", "Source"), ("placement", "Placement"), ("counters", "Counters")];
 
 fn main() {
     let rows = refusals();

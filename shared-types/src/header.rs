@@ -4,7 +4,7 @@ use crate::ErrorCode;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The version of this wire format. Each side refuses any other version, naming both.
-pub const WIRE_VERSION: u32 = 10;
+pub const WIRE_VERSION: u32 = 11;
 
 /// The first bytes of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]

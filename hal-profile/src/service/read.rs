@@ -160,11 +160,12 @@ impl<H: Host> Service<H> {
         for index in 0..self.processors.count() {
             if settings.processors.contains(index) {
                 let one = self.processors.run_on(index, |local| {
-                    let changes = local.state.changes;
-                    (*local.state.statistics(), changes, local.longest_period())
+                    let (changes, cleared) = (local.state.changes, local.state.branches.cleared);
+                    (*local.state.statistics(), changes, cleared, local.longest_period())
                 });
-                if let Some((statistics, changes, period)) = one {
+                if let Some((statistics, changes, cleared, period)) = one {
                     add(&mut all, &statistics);
+                    all.branches_cleared += cleared;
                     add_changes(&mut all.changes, &changes, index);
                     all.longest_period = all.longest_period.max(period);
                 }

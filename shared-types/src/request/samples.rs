@@ -56,6 +56,9 @@ pub struct Statistics {
     pub longest_period: u64,
     /// Ticks of the time-stamp counter spent in the interrupt handler.
     pub handler_ticks: u64,
+    /// Interrupts that found fewer branch records than an earlier one: something, such as a deep C-state,
+    /// had cleared them, and the branches before that are lost.
+    pub branches_cleared: u64,
     /// [`crate::ErrorCode`] with which the driver ended the session, or 0.
     pub ended: u32,
     /// The processor on which it ended, if it did.
@@ -66,5 +69,5 @@ pub struct Statistics {
 
 const _: () = {
     assert!(size_of::<Drained>() == 48);
-    assert!(size_of::<Statistics>() == 24 + 8 * 15 + 32);
+    assert!(size_of::<Statistics>() == 24 + 8 * 16 + 32);
 };
