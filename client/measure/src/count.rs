@@ -33,7 +33,8 @@ use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use std::collections::BTreeSet;
 
-/// How often an empty region is measured to find the overhead.
+/// How often an empty region is measured to find the overhead. The least of several is reported, so
+/// that an interrupt in one run does not count.
 const EMPTY_RUNS: usize = 5;
 
 /// Sources by name, ready to count.

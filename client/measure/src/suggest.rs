@@ -1,6 +1,7 @@
 //! Spelling suggestions.
 
-/// Names less alike than this are not suggested.
+/// The least Jaro-Winkler similarity, from 0 to 1, of a suggestion: a slip of the fingers passes,
+/// another word does not.
 const ALIKE: f64 = 0.87;
 /// More suggestions than this are no help.
 const MOST: usize = 3;

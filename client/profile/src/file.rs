@@ -91,7 +91,8 @@ pub(crate) const UNKNOWN_PROCESS: &str = "unknown process";
 pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
 /// The version of this format.
 pub const VERSION: u32 = 2;
-/// The longest payload of a block in bytes.
+/// The longest payload of a block in bytes. It bounds what a damaged length makes a reader
+/// allocate.
 pub const PAYLOAD_MAX: u32 = 1 << 24;
 
 const META: [u8; 4] = *b"META";

@@ -56,7 +56,7 @@ const MISC_ENABLE_RESET: u64 = MISC_ENABLE_READ_ONLY | 1;
 /// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"): LBR, BTF, TR, BTS and its modes, both
 /// freezes, FREEZE_WHILE_SMM.
 const DEBUGCTL_WRITABLE: u64 = 0b11 | 0x1FC0 | 1 << 14;
-/// FREEZE_PERFMON_ON_PMI.
+/// The bit of IA32_DEBUGCTL with which an interrupt stops all counters.
 const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
 /// IA32_PERF_GLOBAL_STATUS: CTR_FRZ.
 const CTR_FRZ: u64 = 1 << 59;

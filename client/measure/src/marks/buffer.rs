@@ -21,7 +21,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// some 64 processes are kept, and a program that starts many takes no more memory.
 const DISTANCES_MAX: usize = 1 << 14;
 
-/// The minimum time for which the clocks are compared.
+/// The minimum time for which the clocks are compared: the error of the rate is that of two
+/// readings, divided by this time.
 const COMPARED: Duration = Duration::from_millis(50);
 
 /// One mark of a program.

@@ -6,14 +6,16 @@ use crate::statistics::{
 };
 use serde::{Deserialize, Serialize};
 
-/// With fewer values than this, none is treated as anomalous.
+/// With fewer values than this, none is treated as anomalous: their spread says too little.
 const CULLED_MIN: usize = 5;
-/// Scales the median absolute deviation of normal values to their standard deviation.
+/// Scales the median absolute deviation of normal values to their standard deviation: 1 divided by
+/// the 3/4 quantile of the normal distribution.
 const NORMAL: f64 = 1.4826;
 /// The trimmed mean leaves out one in this many at either end.
 const TRIMMED: usize = 5;
 
-/// The number of spreads above the median that are still accepted.
+/// The number of spreads above the median that are still accepted. Of normally distributed values,
+/// only one in 740 lies higher.
 const SPREADS: f64 = 3.0;
 
 /// Which measurements are anomalous: those that are too large. Whatever disturbs a measurement,

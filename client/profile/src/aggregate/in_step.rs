@@ -25,7 +25,8 @@ use std::hash::{Hash, Hasher};
 const MOST: usize = 8_192;
 /// The most samples that are examined in all.
 const MOST_IN_ALL: usize = 1 << 18;
-/// A processor with fewer samples of a source is left out.
+/// A processor with fewer samples of a source is left out: their correlation is mostly error (0.14
+/// for 50).
 const FEWEST: usize = 50;
 /// With fewer changes of place than this, a program has phases.
 const CHANGES: usize = 20;

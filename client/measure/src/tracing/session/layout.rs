@@ -33,7 +33,7 @@ const FLUSH_SECONDS: u32 = 0;
 /// buffer, so all buffers exist from the start; many small ones waste less than few large ones.
 const BUFFER_KB: u32 = 64;
 const BUFFERS_PER_PROCESSOR: u32 = 32;
-/// Windows wants at least two for each processor.
+/// Windows wants at least two for each processor; Microsoft's one-collect takes 4 to 32, as here.
 const FEWEST_PER_PROCESSOR: u32 = 4;
 /// 256 MB of buffers, unless that would be fewer than FEWEST_PER_PROCESSOR: buffers are never paged
 /// out.
