@@ -4,6 +4,7 @@
 use super::CpuType;
 use super::constraints::{self, Constraint};
 use crate::events::{Event, OFFCORE_RSP_0};
+use shared_types::ProfileInterface;
 use shared_types::request::session::Spec;
 
 /// The select that counts for both threads what fixed counter 1 counts for one thread.
@@ -124,10 +125,41 @@ impl CpuType {
         let Encoding::Select { select, .. } = encoding else {
             return Ok(encoding);
         };
+        if self.takes_codes_of_fixed_counters() && select & 0xFF == 0 {
+            return self.on_fixed_counter(select);
+        }
         match constraints::of_select(self, select) {
             Some(Constraint { msr: Some(msr), .. }) => Err(NotEncoded::NeedsMsr(msr)),
             Some(Constraint { counters, .. }) => self.on_counters(select, counters),
             None => Ok(encoding),
+        }
+    }
+
+    /// Whether event code 0 stands for the fixed counters, as in Intel's lists and in Linux perf.
+    fn takes_codes_of_fixed_counters(&self) -> bool {
+        self.processor.interface == ProfileInterface::Emon as u32
+    }
+
+    /// What code 0 stands for with this unit mask: the fixed counter of the vendor's event or, where no
+    /// table has the processor, the one of the architecture. Their unit mask is the counter's index plus
+    /// 1 (Linux, arch/x86/events/intel/core.c, FIXED_EVENT_CONSTRAINT). No general counter counts it.
+    fn on_fixed_counter(&self, select: u64) -> Result<Encoding, NotEncoded> {
+        let unit_mask = (select >> 8 & 0xFF) as u16;
+        let is_it = |event: &&Event| {
+            event.fixed.is_some() && (event.code, event.unit_mask) == (0, unit_mask)
+        };
+        let by_table = self.events().find(is_it).map(|event| self.encode(event));
+        let index = unit_mask
+            .checked_sub(1)
+            .filter(|&index| index < 7 && self.processor.fixed_mask >> index & 1 == 1);
+        let fixed = by_table.or_else(|| Some(Ok(Encoding::Fixed(index? as u8))));
+        // A fixed counter has no edge, inverse or counter mask.
+        match fixed.filter(|_| select >> 18 == 0) {
+            Some(encoding) => encoding,
+            None => Err(NotEncoded::Other(format!(
+                "event code 0 stands for fixed counters, and none counts it with unit mask \
+                 {unit_mask:#x}"
+            ))),
         }
     }
 

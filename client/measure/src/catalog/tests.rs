@@ -163,6 +163,27 @@ fn raw_selects_have_the_constraints_of_names() {
         let found: Result<(Vec<(u32, u32)>, bool)> = resolve(model, item);
         assert_eq!(found.expect("an event"), (vec![(RAW, counters)], unknown), "{model} {item}");
     }
+    // Code 0 stands for fixed counters, as its unit mask says.
+    for (model, item, index) in [
+        ("skylake", "r0100", 0),
+        ("skylake", "cpu/event=0x0,umask=0x2/", 1),
+        ("skylake", "r0300", 2),
+        ("sapphire-rapids", "cpu/event=0x0,umask=0x4/", 3),
+    ] {
+        let found: Result<(Vec<(u32, u32)>, bool)> = resolve(model, item);
+        let (specs, unknown) = found.expect("an event");
+        assert_eq!((specs[0].0, unknown), (0x8000_0100 + index, false), "{model} {item}");
+    }
+    for (model, item) in [
+        ("skylake", "r0400"),
+        ("skylake", "r0000"),
+        ("skylake", "r1000100"),
+        ("sapphire-rapids", "cpu/event=0x0,umask=0x80/"),
+    ] {
+        let found: Result<(Vec<(u32, u32)>, bool)> = resolve(model, item);
+        let error = found.expect_err("no fixed counter");
+        assert!(error.to_string().contains("fixed counters"), "{model} {item}: {error}");
+    }
     for (model, item, msr) in [
         ("skylake", "r01b7", "0x1A6"),
         ("skylake", "r01bb", "0x1A7"),
