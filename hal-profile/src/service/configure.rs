@@ -18,7 +18,7 @@ use crate::service::session::Rights;
 use crate::source::filter::Filter;
 use crate::source::{ANY, MAX_SOURCES};
 use core::mem::offset_of;
-use shared_types::request::session::{Configure, EVENTS, SAMPLE, Spec, THREADS};
+use shared_types::request::session::{Configure, EVENTS, SAMPLE, Spec, THREADS, UsedInterval};
 use shared_types::{ErrorCode, ProfileSource};
 
 /// The default length of a slice, in units of 100 ns: 4 ms.
@@ -164,11 +164,7 @@ fn resolve(
     let mut interval = used_interval(id, spec.interval, timer, clock);
     interval.flags |= drawn(settings, spec.interval, spec.flags & Spec::MEAN != 0);
     if id == ProfileSource::TIME && !timer {
-        let left = (cpu_types.left(CpuTypes::BOOT).counters >> 32) as u32;
-        let in_use = cpu_types.fixed_in_use(CpuTypes::BOOT) | left;
-        let (_, _, flag) =
-            sampled_time(cpu_types.boot(), in_use).map_err(|error| refused(error, id.0, 0))?;
-        interval.flags |= flag;
+        interval.flags |= time_sampled_by(cpu_types).map_err(|error| refused(error, id.0, 0))?;
     }
     if spec.flags & !(Spec::ALONE | Spec::MEAN) != 0 {
         return Err(bad_value(offset_of!(Spec, flags), spec.flags.into()));
@@ -184,6 +180,20 @@ fn resolve(
         timer,
         interval,
     })
+}
+
+/// The flag that says by which cycles time is sampled: by the same on every CPU type, because a session
+/// has one answer for all. The boot processor's type must have one of the two.
+fn time_sampled_by(cpu_types: &CpuTypes) -> Result<u32, ErrorCode> {
+    let by = |(cpu_type, capabilities)| {
+        let left = (cpu_types.left(cpu_type).counters >> 32) as u32;
+        let in_use = cpu_types.fixed_in_use(cpu_type) | left;
+        sampled_time(capabilities, in_use).map(|(_, _, flag)| flag)
+    };
+    let boot = by((CpuTypes::BOOT, cpu_types.boot()))?;
+    // A type that has neither is refused, or left out, with its other requirements.
+    let mut flags = cpu_types.iter().filter_map(|one| by(one).ok());
+    Ok(flags.find(|&flag| flag == UsedInterval::BY_CORE_CYCLES).unwrap_or(boot))
 }
 
 /// The refusal of an invalid field of a spec, named by its offset.

@@ -139,7 +139,9 @@ fn event(constraints: &Constraints<'_>, source: &Source) -> Result<Event, ErrorC
     catalog::support(capabilities, row, constraints.approximate)
         .map_err(|refusal| refusal.error)?;
     if row.fit == Fit::Timer && !source.timer {
-        let (select, general, _) = sampled_time(capabilities, constraints.fixed_in_use)?;
+        let by_reference = source.interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0;
+        let in_use = if by_reference { constraints.fixed_in_use } else { u32::MAX };
+        let (select, general, _) = sampled_time(capabilities, in_use)?;
         return Ok(Event { select, general, fixed: NO_COUNTER });
     }
     Ok(Event {
@@ -193,9 +195,9 @@ pub(super) fn raw_event(capabilities: &Capabilities, source: &Source) -> Result<
     Ok(event)
 }
 
-/// What ProfileTime counts when it is sampled. A timer's callback has no address, so sampling by
-/// time counts cycles: reference cycles at the time-stamp counter's rate or, if those are not
-/// available, core cycles. The last value returned is the flag that says which.
+/// What ProfileTime counts when it is sampled on one CPU type. A timer's callback has no address, so
+/// sampling by time counts cycles: reference cycles at the time-stamp counter's rate or, if those are
+/// not available, core cycles. The last value returned is the flag that says which.
 pub(super) fn sampled_time(
     capabilities: &Capabilities,
     fixed_in_use: u32,

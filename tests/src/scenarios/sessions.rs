@@ -3,12 +3,12 @@
 use crate::backend::{Backend, unbroken};
 use crate::cases::set_interval;
 use crate::requests::{bytes, configure, header, spec};
-use crate::wire::{AMPLE, PROCESS, RawClient, Reply, about, plain, rows};
+use crate::wire::{AMPLE, PROCESS, RawClient, Reply, about, leaves, plain, rows};
 use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{self, Count};
 use shared_types::request::samples::{self, Drained};
-use shared_types::request::session::{self, IntervalSet, Spec, UsedInterval};
+use shared_types::request::session::{self, Configured, IntervalSet, Spec, UsedInterval};
 use shared_types::request::source::{self, Information, Query};
 use shared_types::{ErrorCode, ReplyHeader, Sample};
 use sim::machines::models::MODELS;
@@ -29,6 +29,7 @@ scenarios![
     an_interval_that_was_set_is_the_one_that_samples,
     profile_time_writes_no_register,
     an_interval_that_was_set_says_by_which_cycles,
+    time_is_sampled_by_the_same_cycles_on_every_cpu_type,
 ];
 
 const TOTAL_ISSUES: u32 = 2;
@@ -357,4 +358,25 @@ fn an_interval_that_was_set_says_by_which_cycles<B: Backend>() {
         }
         client.end();
     }
+}
+
+/// A session has one answer for all its processors: where one type of core has no counter of reference
+/// cycles, all sample core cycles.
+fn time_is_sampled_by_the_same_cycles_on_every_cpu_type<B: Backend>() {
+    let mut processors = leaves("hybrid", 12);
+    let mut efficient = processors.remove(11);
+    let mut counters = efficient.get(0x23, 1);
+    counters.ebx &= !(1 << 2);
+    efficient.insert_subleaf(0x23, 1, counters);
+    let mut client = RawClient::<B>::of(&[processors.remove(0), efficient]);
+    let number = client.open();
+    let request = configure(number, session::SAMPLE, &[spec(TIME)]);
+    let reply = client.send(session::CONFIGURE, &request);
+    let used: Vec<UsedInterval> = reply.elements::<Configured, _>();
+    assert_eq!(used[0].flags, UsedInterval::BY_CORE_CYCLES | UsedInterval::DRAWN);
+    client.granted(session::START, number);
+    client.work("cycles=30000000,ref-cycles=20000000,instructions=10000000,processors=all");
+    assert_eq!(client.counted(number), [30_000_000, 30_000_000]);
+    client.granted(session::STOP, number);
+    client.end();
 }
