@@ -8,9 +8,9 @@ use crate::cpu::machine::{CpuidResult, Machine};
 use crate::cpu::registers::cpuid::{
     HYPERVISOR_INTERFACE_HV1, HYPERVISOR_INTERFACE_NANOVISOR, LEAF40000003_EBX_ROOT,
     LEAF40000003_ECX_ARCHITECTURAL_PMU, LEAF40000003_EDX_LBR,
-    LEAF40000003_EDX_PERFORMANCE_MONITORS, LEAF80000001_ECX_PERF_CTR_EXT_CORE,
-    LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2, PerfMonEax, Signature,
-    hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
+    LEAF40000003_EDX_PERFORMANCE_MONITORS, LEAF40000006_EAX_COUNTERS,
+    LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2,
+    PerfMonEax, Signature, hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
 };
 use shared_types::{ProfileInterface, Reason};
 use zerocopy::FromZeros;
@@ -64,8 +64,8 @@ pub enum Hypervisor {
     Other = 2,
 }
 
-/// What an Hv#1 hypervisor reports in leaf 0x40000003 (TLFS, "Hypervisor CPUID Leaf Range", feature
-/// identification).
+/// What an Hv#1 hypervisor reports, in leaf 0x40000003 unless said (TLFS, "Hypervisor CPUID Leaf
+/// Range").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of its own")]
 pub struct Hv1 {
@@ -77,6 +77,8 @@ pub struct Hv1 {
     pub branches: bool,
     /// EBX bits 0 and 12, CreatePartitions and CpuManagement: the root partition.
     pub root: bool,
+    /// Leaf 0x40000006 EAX bit 2: the hypervisor itself uses performance counters.
+    pub uses_counters: bool,
 }
 
 impl Identity {
@@ -134,11 +136,16 @@ impl Hypervisor {
             HYPERVISOR_INTERFACE_NANOVISOR => Self::None,
             HYPERVISOR_INTERFACE_HV1 => {
                 let features = machine.cpuid(0x4000_0003, 0);
+                let used = match machine.cpuid(0x4000_0000, 0).eax {
+                    0x4000_0006.. => machine.cpuid(0x4000_0006, 0).eax,
+                    _ => 0,
+                };
                 Self::Hv1(Hv1 {
                     counters: features.edx & LEAF40000003_EDX_PERFORMANCE_MONITORS != 0,
                     architectural: features.ecx & LEAF40000003_ECX_ARCHITECTURAL_PMU != 0,
                     branches: features.edx & LEAF40000003_EDX_LBR != 0,
                     root: features.ebx & LEAF40000003_EBX_ROOT == LEAF40000003_EBX_ROOT,
+                    uses_counters: used & LEAF40000006_EAX_COUNTERS != 0,
                 })
             }
             _ => Self::Other,

@@ -166,7 +166,7 @@ impl<H: Host> Service<H> {
 
 /// What an Hv#1 hypervisor reports about itself.
 fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
-    let Hypervisor::Hv1(Hv1 { counters, architectural, root, .. }) =
+    let Hypervisor::Hv1(Hv1 { counters, architectural, root, uses_counters, .. }) =
         capabilities.identity.hypervisor
     else {
         return 0;
@@ -176,6 +176,7 @@ fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
         (root, Processor::HV1_ROOT),
         (counters, Processor::HV1_COUNTERS),
         (architectural, Processor::HV1_ARCHITECTURAL),
+        (uses_counters, Processor::HV1_USES_COUNTERS),
     ])
 }
 

@@ -191,6 +191,8 @@ impl Processor {
     /// Intel: TSX_FORCE_ABORT (CPUID.7.0 EDX bit 13 set, bit 11 clear): general counter 3 counts wrongly
     /// while transactions run.
     pub const TSX_FORCE_ABORT: u32 = 1 << 6;
+    /// Hv#1: the hypervisor itself uses performance counters (0x40000006 EAX bit 2).
+    pub const HV1_USES_COUNTERS: u32 = 1 << 7;
     /// In `branch_info`: a record says whether the branch was mispredicted.
     pub const INFO_MISPREDICTED: u16 = 1 << 0;
     /// In `branch_info`: cycles since the previous branch.

@@ -17,6 +17,7 @@ use halprof_measure::selection::EventSpec;
 use halprof_measure::tracing::session::plan;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
 use shared_types::{Concern, ErrorCode, ProfileSource};
@@ -113,6 +114,16 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
         Err(error) => return Err(error),
     };
     result.notes = notes(&event_set);
+    let processors = ctx.machine.processors.iter();
+    if processors.clone().any(|one| one.flags & Processor::HV1_USES_COUNTERS != 0) {
+        result.notes.push(Note {
+            source: "Hyper-V".to_owned(),
+            text:
+                "the hypervisor itself uses performance counters (CPUID 40000006h EAX[2]): counts \
+                   here can be low"
+                    .to_owned(),
+        });
+    }
     result.warnings = warnings(&options.selection, ctx);
     result.warnings.extend(event_set.unknown_constraints());
     Ok((result, status))

@@ -131,6 +131,9 @@ pub const LEAF40000003_ECX_ARCHITECTURAL_PMU: u32 = 1 << 7;
 pub const LEAF40000003_EDX_PERFORMANCE_MONITORS: u32 = 1 << 2;
 /// Leaf 0x40000003 EDX: last branch records are available.
 pub const LEAF40000003_EDX_LBR: u32 = 1 << 26;
+/// Leaf 0x40000006 EAX, hardware features that the hypervisor itself uses: performance counters (TLFS,
+/// "Hypervisor CPUID Leaf Range").
+pub const LEAF40000006_EAX_COUNTERS: u32 = 1 << 2;
 
 /// Leaf 0x1C EAX: the depths of the architectural last branch records.
 #[bitfield(u32)]
