@@ -439,6 +439,9 @@ pub struct Statistics {
     pub longest_period: u64,
     /// Ticks of the time-stamp counter spent in the interrupt handler, on all processors together.
     pub handler_ticks: u64,
+    /// Interrupts that found branch records cleared: the branches before that are lost.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub branches_cleared: u64,
     /// System events that were lost.
     pub events_lost: u64,
     /// Samples of the idle threads, of all sources, which are not among the others: a trace of
@@ -496,6 +499,7 @@ impl Statistics {
             spurious: self.spurious.saturating_sub(before.spurious),
             throttled: self.throttled.saturating_sub(before.throttled),
             handler_ticks: self.handler_ticks.saturating_sub(before.handler_ticks),
+            branches_cleared: self.branches_cleared.saturating_sub(before.branches_cleared),
             events_lost: self.events_lost.saturating_sub(before.events_lost),
             idle_samples: self.idle_samples.saturating_sub(before.idle_samples),
             ..self.clone()

@@ -38,6 +38,7 @@ scenarios![
     records_that_were_found_frozen_thaw,
     a_debug_exception_does_not_end_the_recording,
     records_of_no_branch_are_left_out,
+    records_that_were_cleared_are_told_as_lost,
     a_lost_interrupt_reads_no_records,
     the_budget_counts_the_accesses,
     every_sample_of_a_full_ring_has_its_own_branches,
@@ -219,6 +220,24 @@ fn samples_of_one_interrupt_share_the_records<B: Backend>() {
         }
         let (each, besides) = recorder.accesses;
         assert!(accesses.rdmsr + accesses.wrmsr < 2 * (8 * each + besides));
+    }
+}
+
+/// A deep C-state clears them on architectural processors, here before each fourth interrupt.
+fn records_that_were_cleared_are_told_as_lost<B: Backend>() {
+    let is_architectural = |one: &Recorder| one.records == BranchRecords::Architectural;
+    for recorder in recorders().into_iter().filter(is_architectural) {
+        for (quirks, cleared) in [("late-stop", 0), ("late-stop+cleared-records", 2)] {
+            let mut bench = Bench::filtered(on::<B>(&with_quirks(&recorder.leaves, quirks)), 8, 0);
+            let mut shortest = usize::MAX;
+            for _ in 0..8 {
+                bench.take((1..=20).map(taken));
+                shortest = shortest.min(bench.branches().len());
+            }
+            let name = recorder.name;
+            assert_eq!(bench.machine.statistics().branches_cleared, cleared, "{name}, {quirks}");
+            assert_eq!(shortest, if cleared == 0 { 8 } else { 3 }, "{name}, {quirks}");
+        }
     }
 }
 

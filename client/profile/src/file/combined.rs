@@ -85,6 +85,7 @@ fn add(totals: &mut Statistics, other: Statistics) {
     totals.throttled = totals.throttled.saturating_add(other.throttled);
     totals.longest_period = totals.longest_period.max(other.longest_period);
     totals.handler_ticks = totals.handler_ticks.saturating_add(other.handler_ticks);
+    totals.branches_cleared = totals.branches_cleared.saturating_add(other.branches_cleared);
     totals.events_lost = totals.events_lost.saturating_add(other.events_lost);
     totals.idle_samples = totals.idle_samples.saturating_add(other.idle_samples);
     totals.ended = totals.ended.take().or(other.ended);

@@ -334,6 +334,7 @@ fn result(
         .into_iter()
         .chain(Advice::in_step(&recorded.in_step.sources(&metadata)))
         .chain(recorded.changes.iter().filter_map(Advice::counters_changed))
+        .chain(Advice::branches_cleared(statistics.branches_cleared))
         .collect();
     let ended = recorded.ended.map(|error| event_set.explain(error));
     let result = RecordResult {

@@ -211,6 +211,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             throttled: before.throttled.saturating_add(pass.throttled),
             longest_period: before.longest_period.max(pass.longest_period),
             handler_ticks: before.handler_ticks.saturating_add(pass.handler_ticks),
+            branches_cleared: before.branches_cleared.saturating_add(pass.branches_cleared),
             events_lost: before.events_lost,
             ..Statistics::default()
         }

@@ -332,6 +332,8 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
             thousands(statistics.longest_period)
         ));
     }
+    let cleared = statistics.map_or(0, |statistics| statistics.branches_cleared);
+    warnings.extend(Advice::branches_cleared(cleared).map(|advice| advice.warning()));
     warnings
 }
 

@@ -1,7 +1,7 @@
 //! What a recording's number of samples advises for the next one.
 
 use crate::output::changes;
-use crate::output::number::thousands;
+use crate::output::number::{counted, thousands};
 use crate::select::sampling_rate::SamplingRate;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
@@ -42,6 +42,18 @@ impl Advice {
     /// That others have changed counters, if they have.
     pub(crate) fn counters_changed(changes: &Changes) -> Option<Self> {
         changes::message(changes).map(|message| Self { code: changes::CODE, message })
+    }
+
+    /// That branch records had been cleared before `interrupts` samples were taken, if any had.
+    pub(crate) fn branches_cleared(interrupts: u64) -> Option<Self> {
+        (interrupts != 0).then(|| Self {
+            code: "branches-cleared",
+            message: format!(
+                "the branch records had been cleared before {} (a processor may clear them in a deep \
+                 sleep state): the samples there have fewer branches",
+                counted(interrupts, "interrupt", "interrupts")
+            ),
+        })
     }
 
     /// The same as a warning, which has its code in front.
