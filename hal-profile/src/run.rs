@@ -17,3 +17,4 @@ pub mod sharing;
 pub mod state;
 pub mod statistics;
 pub(crate) mod throttle;
+pub(crate) mod touch;

@@ -5,11 +5,7 @@
 //! accepting it (`INSTA_UPDATE=always`).
 
 use hal_profile::cpu::capabilities::Capabilities;
-use hal_profile::cpu::counter::Counter;
 use hal_profile::cpu::discover::apic_page;
-use hal_profile::plan::counter_config::{Active, CounterConfig};
-use hal_profile::run::pmu;
-use hal_profile::source::encode::Encoding;
 use halprof_measure::{Connection, InProcess};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use shared_types::{ProfileInterface, Reason};
@@ -298,21 +294,6 @@ fn capabilities_of_amd() {
 #[test]
 fn capabilities_of_old_processors() {
     snapshot("capabilities_historic", &historic());
-}
-
-fn general(index: u8) -> Counter {
-    Counter::general(index).expect("below 32")
-}
-
-/// RDPMC 6 to 9 are the northbridge's counters: core counters from 6 on are read as MSRs, every
-/// second register from 0xC0010201 on.
-#[test]
-fn core_counters_that_rdpmc_does_not_reach_are_registers() {
-    let mut silicon = perfmon_v2(CORE_EXTENSION, 15).msr(0xC001_020F, 77);
-    let capabilities = silicon.discover();
-    let slot = CounterConfig::new(&capabilities, general(7), &Encoding::default());
-    let one = Active::new(&slot, 0);
-    assert_eq!(pmu::read(&mut silicon, &one), 77);
 }
 
 #[test]

@@ -14,7 +14,8 @@ const FIXED: u32 = 0x8000_0100;
 
 /// Raw selects that differ.
 fn raw_specs(count: u64) -> Vec<Spec> {
-    let raw = |raw| Spec { raw, ..spec(RAW) };
+    // Of one event, with a counter mask each.
+    let raw = |mask: u64| Spec { raw: 0xC4 | mask << 24, ..spec(RAW) };
     (0..count).map(raw).collect()
 }
 

@@ -36,11 +36,21 @@ fn allowed_bits_are_what_is_programmed() {
     ] {
         let allowed = every_family | more;
         for bit in (0..64).map(|bit| 1_u64 << bit).filter(|bit| allowed & bit != 0) {
-            let raw = parse(family, bit).expect("an allowed bit");
-            assert_eq!(raw.select, Select::EventSelect(bit | 0x30000), "{family:?}");
+            // Intel's code 0 is none.
+            let event = if bit & 0xFF == 0 { bit | 0xC0 } else { bit };
+            let raw = parse(family, event).expect("an allowed bit");
+            assert_eq!(raw.select, Select::EventSelect(event | 0x30000), "{family:?}");
         }
         let modes = bits(&[(16, 17)]);
         assert_eq!(parse(family, u64::MAX), Err(!(allowed | modes)), "{family:?}");
+    }
+}
+
+/// It stands for fixed counters, whatever its unit mask.
+#[test]
+fn intel_s_code_0_is_refused() {
+    for raw in [0, 0x0100, 0x0400, 0x8000, 0x0103_0000] {
+        assert_eq!(parse(EMON, raw), Err(0xFF), "{raw:#x}");
     }
 }
 

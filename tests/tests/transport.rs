@@ -70,7 +70,7 @@ impl Transport for LittleMemory {
 fn a_session_is_stopped_however_many_counts_it_has() {
     let machine = LittleMemory(InProcess::new(&halprof_tests::wire::leaves("skylake", 300)));
     let mut connection = Connection::new(machine).expect("a greeting");
-    let setup = Setup { specs: (0..4).map(Spec::of_raw).collect(), ..Setup::default() };
+    let setup = Setup { specs: (0xC0..0xC4).map(Spec::of_raw).collect(), ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     session.configure(&setup, false).expect("a configuration");
     session.start().expect("a start");

@@ -160,7 +160,7 @@ fn needed(code: RequestCode) -> usize {
         session::STOP | counts::SNAPSHOT => 80 + 2 * 80,
         samples::DRAIN => 48 + 40,
         events::DRAIN_EVENTS => 48 + 32,
-        samples::STATISTICS => 24 + 8 * 15 + 32,
+        samples::STATISTICS => 24 + 8 * 16 + 32,
         source::QUERY | rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
         // As many registers as the processor has: all of them, or none.
         machine::REGISTERS => {

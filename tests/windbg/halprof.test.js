@@ -363,10 +363,11 @@ test("the layout that is documented is the PDB's", () => {
         offset(scenario.GLOBAL, "table"), offset(scenario.GLOBAL, "hardware"), trace,
         offset(scenario.TRACE, "entries"), offset(scenario.GLOBAL, "events"),
     ];
-    const [sentence] = /^At 0x[^]*?\. /m.exec(file("docs/windbg.md"));
-    assert.deepStrictEqual(sentence.match(/0x[0-9a-f]+/g).map(Number), offsets);
+    const table = file("docs/windbg.md").match(/^\| 0x[^]*?(?=\n\n)/m)[0];
+    const documented = table.split("\n").flatMap((row) => row.match(/0x[0-9a-f]+/g).map(Number));
+    assert.deepStrictEqual(documented, offsets);
     const size = pdb.type("halprof_driver::trace::Entry").size;
-    assert.match(sentence, new RegExp(`of 256 entries of ${size} bytes`));
+    assert.match(table, new RegExp(`256 entries of ${size} bytes`));
 });
 
 test("causes of loss are called as in the sources", () => {

@@ -22,8 +22,8 @@ use crate::cpu::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCT
 use crate::cpu::registers::{amd, intel};
 use crate::run::host::Local;
 use crate::run::pmu;
-use crate::run::probe::Touch;
 use crate::run::state::Recorded;
+use crate::run::touch::Touch;
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
 

@@ -562,9 +562,12 @@ fn switch(recorder: &Recorder) -> (u32, u64) {
     }
 }
 
+/// Nor is one that the firmware has left on.
 fn somebody_elses_recording_is_left_alone<B: Backend>() {
-    for recorder in recorders() {
-        let mut machine = on::<B>(&with_quirks(&recorder.leaves, "branches-on"));
+    let quirks = ["branches-on", "branches-left"];
+    let all = recorders().into_iter().flat_map(|one| quirks.map(|quirk| (one.clone(), quirk)));
+    for (recorder, quirk) in all {
+        let mut machine = on::<B>(&with_quirks(&recorder.leaves, quirk));
         let before = registers(&mut machine);
         machine.settings.branches = 8;
         machine.configure(SAMPLE, &[sampled()], 0);

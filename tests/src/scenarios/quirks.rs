@@ -537,6 +537,16 @@ mod tests {
             "broadwell-period",
             "thread-leak",
             "zen3-overcount",
+            // scenarios/refused.rs
+            "refused-pmc",
+            "refused-user-disable",
+            "pebs-left",
+            "adaptive-left",
+            "reload-left",
+            // scenarios/branches.rs
+            "false-branches",
+            "branches-left",
+            "cleared-records",
         ];
         for row in QUIRKS {
             let here = tried.clone().any(|name| name == row.name);

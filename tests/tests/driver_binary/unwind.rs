@@ -7,25 +7,28 @@ use iced_x86::Mnemonic;
 use object::LittleEndian as LE;
 use object::pe::IMAGE_SCN_MEM_WRITE;
 
-/// The handler of the exceptions of RDMSR and WRMSR.
+/// The handler of the exceptions of RDMSR, WRMSR and RDPMC.
 pub(crate) const HANDLER: &str = "halprof_driver::fault::refused";
 /// The functions that have it, and their only instruction that raises exceptions.
-const GUARDED: [(&str, Mnemonic); 2] =
-    [("halprof_rdmsr", Mnemonic::Rdmsr), ("halprof_wrmsr", Mnemonic::Wrmsr)];
+const GUARDED: [(&str, Mnemonic); 3] = [
+    ("halprof_rdmsr", Mnemonic::Rdmsr),
+    ("halprof_wrmsr", Mnemonic::Wrmsr),
+    ("halprof_rdpmc", Mnemonic::Rdpmc),
+];
 
 /// Version 1 with UNW_FLAG_EHANDLER; no prologue, no unwind codes, no frame register.
 const HEADER: [u8; 4] = [1 | 1 << 3, 0, 0, 0];
 const FLAGS: u8 = 0xF8;
 
 pub(crate) const POLICIES: &[Policy] = &[Policy {
-    holds: "RDMSR and WRMSR that may be refused alone have an exception handler",
+    holds: "RDMSR, WRMSR and RDPMC that may be refused alone have an exception handler",
     refuses: handlers,
     notices: |driver| {
         let unwind = |name: &str| {
             let start = driver.function(name);
             unwind_entries(driver).find(|entry| entry.0 == start).expect(name).1
         };
-        let [(read, _), (write, _)] = GUARDED;
+        let [(read, _), (write, _), _] = GUARDED;
         let other = unwind_entries(driver).find(|&(_, unwind)| driver.data(unwind)[0] == 1);
         let other = other.expect("a function without a handler").1;
         let entry = driver.function("Unload").to_le_bytes();

@@ -10,6 +10,7 @@ use crate::results::head::{Header, head};
 use crate::results::sample_rows::absent_fields;
 use crate::select::branches::dropped;
 use crate::select::filters;
+use crate::select::sample_size::Advice;
 use halprof_profile::aggregate::branches::RecordCounts;
 use halprof_profile::aggregate::key::Value;
 use halprof_profile::symbols::qualified;
@@ -147,6 +148,9 @@ fn warnings(branches: &Branches) -> Vec<String> {
             thousands(branches.omitted)
         ));
     }
+    let statistics = branches.recording.statistics.as_ref();
+    let cleared = statistics.map_or(0, |statistics| statistics.branches_cleared);
+    warnings.extend(Advice::branches_cleared(cleared).map(|advice| advice.warning()));
     warnings
 }
 

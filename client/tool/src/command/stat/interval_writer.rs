@@ -60,10 +60,8 @@ impl<'a> IntervalWriter<'a> {
     /// Prints an interval, or keeps it for the result, unless a file that each reading replaces has
     /// it.
     pub(super) fn write(&mut self, interval: Interval) -> Result<()> {
-        if let Some(jitter) = &mut self.jitter
-            && !(interval.last && interval.length_ns < jitter.requested_ns)
-        {
-            jitter.add(interval.length_ns);
+        if let Some(jitter) = &mut self.jitter {
+            jitter.add(interval.length_ns, interval.last);
         }
         if self.is_live() {
             let text = self.interval(&interval)?;
@@ -162,11 +160,36 @@ impl<'a> IntervalWriter<'a> {
 }
 
 impl Jitter {
-    fn add(&mut self, length_ns: u64) {
+    /// Adds an interval, unless it is the last and was cut short by the end of the measurement.
+    fn add(&mut self, length_ns: u64, last: bool) {
+        if last && length_ns < self.requested_ns {
+            return;
+        }
         let off = length_ns.abs_diff(self.requested_ns);
         self.intervals += 1;
         self.sum_ns += u128::from(off);
         self.mean_ns = (self.sum_ns / u128::from(self.intervals)) as u64;
         self.max_ns = self.max_ns.max(off);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The measurement ends in the midst of an interval, or at an end that comes late like others.
+    #[test]
+    fn jitter_is_of_the_intervals_that_were_not_cut_short() {
+        for (last, intervals, mean_ns, max_ns) in
+            [(400, 3, 40, 70), (999, 3, 40, 70), (1000, 4, 30, 70), (1080, 4, 50, 80)]
+        {
+            let mut jitter = Jitter { requested_ns: 1000, ..Jitter::default() };
+            for length_ns in [1020, 970, 1070] {
+                jitter.add(length_ns, false);
+            }
+            jitter.add(last, true);
+            let found = (jitter.intervals, jitter.mean_ns, jitter.max_ns);
+            assert_eq!(found, (intervals, mean_ns, max_ns), "{last}");
+        }
     }
 }
