@@ -580,9 +580,9 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) work: Work,
     /// Count first to choose the periods: for HZ samples a second on the busiest processor, all sources
-    /// together; `auto` for enough samples, in up to 3 tries and up to 10 times as long as `-d` says
-    #[arg(long, help_heading = HOW, value_name = "HZ|auto", allow_negative_numbers = true, value_parser = rate)]
-    pub(crate) rate: Option<Rate>,
+    /// together
+    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
+    pub(crate) rate: Option<f64>,
     /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
     /// processors can. Kinds after a `+` record only those: `cond`, `call`, `ind-call`, `return`, `jump`,
     /// `ind-jump`, `far` (interrupts and system calls), `user` or `kernel` (to that mode): `=16+cond+call`
@@ -601,22 +601,6 @@ pub(crate) struct Record {
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = RECORDING, help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
-}
-
-/// How the periods of a recording are chosen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Rate {
-    /// For enough samples.
-    Auto,
-    /// For so many samples a second.
-    Hz(f64),
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    match text {
-        "auto" => Ok(Rate::Auto),
-        _ => fraction(text).map(Rate::Hz).map_err(|error| format!("{error}, or `auto`")),
-    }
 }
 
 /// The help of `report --by`.

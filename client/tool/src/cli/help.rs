@@ -106,7 +106,6 @@ Examples:
   halprof record -- app.exe
   halprof record -e TotalCycles:u,CacheMisses -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
-  halprof record --rate auto -- app.exe
   halprof record --branches -e BranchInstructions:u -- app.exe";
 
 pub(crate) const REPORT: &str = "\

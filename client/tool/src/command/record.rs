@@ -2,7 +2,7 @@
 
 mod by_tracing;
 
-use crate::cli::args::{self, Rate};
+use crate::cli::args;
 use crate::output::Output;
 use crate::output::changes;
 use crate::output::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::output::table::{Record, Width, records_in};
 use crate::results::output_file::OutputFile;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording::{InPass, in_pass, metadata};
-use crate::run::calibration::{self, Calibration};
+use crate::run::calibration::{Calibration, calibrate};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured};
 use crate::run::runner::Runner;
@@ -21,7 +21,6 @@ use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::{self, took_turns};
 use crate::select::periods;
 use crate::select::sample_size::Advice;
-use crate::select::sampling_rate::SamplingRate;
 use crate::select::time::{nanoseconds, slice_length};
 use crate::select::warnings::one_event_file;
 use crate::target::context::Context;
@@ -127,7 +126,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     }
     let slice_100ns = slice_length(options.work.rotate)?;
     let event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
-    if matches!(options.rate, Some(Rate::Hz(_))) {
+    if options.rate.is_some() {
         refuse_periods(&event_set, options)?;
     }
     let branches = Branching::of(options, &event_set)?;
@@ -276,7 +275,10 @@ fn record(
 ) -> Result<Made> {
     let Order { options, branches, path } = order;
     let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
-    let calibration = calibration::calibrate(options, ctx, event_set, &passes, runner, output)?;
+    let calibration = match options.rate {
+        Some(rate) => Some(calibrate(rate, ctx, event_set, &passes, runner, output)?),
+        None => None,
+    };
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
     let machine = ctx.machine.description;
     // The head of the file has the periods of every pass. The session that tells those of the first
@@ -329,8 +331,8 @@ fn result(
     let handler_ns = nanoseconds(statistics.handler_ticks, ctx.machine.frequency());
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = statistics.elapsed_ns;
-    let how = (order.options, ctx.method);
-    let advice = advice(statistics.generated, recorded.busiest, elapsed_ns, how)
+    let has_rate = limits::allows(ctx.method, "record", "--rate");
+    let advice = Advice::on(statistics.generated, recorded.busiest, elapsed_ns, has_rate)
         .into_iter()
         .chain(Advice::in_step(&recorded.in_step.sources(&metadata)))
         .chain(recorded.changes.iter().filter_map(Advice::counters_changed))
@@ -400,19 +402,6 @@ fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice>
         Some(SourceSlice { source: event.label.clone(), on_counter: slices.running_share() })
     };
     all.iter().filter_map(slice).collect()
-}
-
-/// Advice for the next recording.
-fn advice(
-    samples: u64,
-    busiest: u64,
-    elapsed_ns: u64,
-    (options, method): (&args::Record, limits::MeasuredBy),
-) -> Option<Advice> {
-    let advice =
-        Advice::on(samples, busiest, elapsed_ns, limits::allows(method, "record", "--rate"));
-    let enough = options.rate == Some(Rate::Auto) && SamplingRate::is_reached(samples);
-    advice.filter(|advice| !enough || advice.code != Advice::TOO_FEW)
 }
 
 /// The periods of the passes after the first, by the indexes of their sources in the event set.

@@ -1,16 +1,14 @@
 //! `halprof record --rate`: first counts the sources that will be sampled, without interrupts, and
-//! chooses the periods from the counts. `--rate auto` repeats this until two tries agree, and lengthens
-//! the run if even these periods give too few samples.
+//! chooses the periods from the counts.
 
-use crate::cli::args::{self, Rate};
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
 use crate::run::recorder::configured;
-use crate::run::runner::{Every, LONGER, Runner};
+use crate::run::runner::{Every, Runner};
 use crate::select::event_set::EventSet;
 use crate::select::periods;
-use crate::select::sampling_rate::SamplingRate;
+use crate::select::sampling_rate::period;
 use crate::select::time::positive;
 use crate::target::context::Context;
 use halprof_measure::Session;
@@ -21,19 +19,12 @@ use std::ops::ControlFlow;
 
 /// The length of a try if nothing that runs ends by itself.
 const TRY_NS: u64 = 1_000_000_000;
-/// The largest number of tries of `--rate auto`.
-const TRIES_MAX: u32 = 3;
 
 /// The tries, and their result.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Calibration {
     rate: u64,
-    samples: Option<u64>,
     tries: Vec<Try>,
-    /// Whether each pass's last try agrees with its previous one.
-    settled: bool,
-    /// The length of each pass, if it is longer than was asked, for enough samples.
-    lengthened_ns: Option<u64>,
 }
 
 /// One run without sampling.
@@ -56,128 +47,49 @@ struct Tried {
     samples: u128,
 }
 
-/// Chooses the periods of every pass and puts them into the choice; `None` if they are to stay as
-/// they are.
+/// Chooses the periods of every pass for `rate` samples a second, and puts them into the event set.
 pub(crate) fn calibrate(
-    options: &args::Record,
+    rate: f64,
     ctx: &mut Context,
     event_set: &mut EventSet,
     passes: &[Vec<usize>],
     runner: &mut Runner,
     output: &Output,
-) -> Result<Option<Calibration>> {
-    let (tries, target) = match options.rate {
-        None => return Ok(None),
-        Some(Rate::Auto) => (TRIES_MAX, SamplingRate::default()),
-        Some(Rate::Hz(rate)) => {
-            (1, SamplingRate { rate: positive("--rate", rate, 1.0, 1e9)?, samples: None })
-        }
-    };
+) -> Result<Calibration> {
+    let rate = positive("--rate", rate, 1.0, 1e9)?;
     // What cannot be sampled is refused before anything runs.
     for indexes in passes {
         configured(&mut ctx.connection, event_set, indexes, false)?;
     }
-    let mut calibration = Calibration {
-        rate: target.rate,
-        samples: target.samples,
-        tries: Vec::new(),
-        settled: true,
-        lengthened_ns: None,
-    };
-    let mut planned: u128 = 0;
-    for (number, indexes) in (0..).zip(passes) {
-        let mut settled = false;
-        for _ in 0..tries {
-            let before = intervals(event_set, indexes);
-            let one = try_once(&target, ctx, event_set, indexes, number, runner)?;
-            output.note(&text(&one, calibration.tries.len() + 1));
-            calibration.tries.push(one);
-            let mut both = before.into_iter().zip(intervals(event_set, indexes));
-            settled = both.all(|(before, after)| is_near(before, after));
-            if settled {
-                break;
+    let mut tries = Vec::new();
+    for (pass, indexes) in (0..).zip(passes) {
+        let (counts, elapsed_ns) = count(ctx, event_set, indexes, runner)?;
+        for (column, &index) in indexes.iter().enumerate() {
+            // The rate is for each processor, so the busiest one decides.
+            let busiest = counts.iter().filter_map(|counts| counts.get(column)).max();
+            let period =
+                busiest.and_then(|&events| period(events, elapsed_ns, rate, indexes.len()));
+            if let Some(period) = period {
+                event_set.set_mean_period(index, period);
             }
         }
-        calibration.settled &= settled;
-        let last = calibration.tries.last();
-        planned = planned.saturating_add(last.map_or(0, |last| last.planned(runner)));
+        let one = tried(ctx, event_set, indexes, &counts)?;
+        let one = Try { pass, elapsed_ns, sources: one };
+        output.note(&text(&one, tries.len() + 1));
+        tries.push(one);
     }
-    if !calibration.settled && tries > 1 {
-        output.note(
-            "calibration: the last two tries do not agree; what runs differs from run to run",
-        );
-    }
-    if let Some((longer_ns, note)) = lengthen(target.samples, planned, runner) {
-        calibration.lengthened_ns = Some(longer_ns);
-        output.note(&note);
-    }
-    Ok(Some(calibration))
+    Ok(Calibration { rate, tries })
 }
 
-/// Lengthens the run if `planned` samples are fewer than wanted; returns its new length, and what to
-/// say about it.
-fn lengthen(target: Option<u64>, planned: u128, runner: &mut Runner) -> Option<(u64, String)> {
-    let (target, requested_ns) = (u128::from(target?), u128::from(runner.limit_ns()?));
-    if SamplingRate::is_reached(u64::try_from(planned).unwrap_or(u64::MAX)) {
-        return None;
-    }
-    let enough_ns = target.saturating_mul(requested_ns).div_ceil(planned.max(1));
-    let enough_ns = u64::try_from(enough_ns).unwrap_or(u64::MAX);
-    let longer_ns = runner.lengthen(enough_ns)?;
-    let samples = planned.saturating_mul(longer_ns.into()) / requested_ns.max(1);
-    let note = format!(
-        "calibration: sampling takes {} instead of {}, at most {LONGER} times as long, for about {} \
-         samples",
-        seconds(longer_ns),
-        seconds(requested_ns),
-        thousands(samples)
-    );
-    Some((longer_ns, note))
-}
-
-impl Try {
-    /// How many samples the periods would give in a run as long as planned.
-    fn planned(&self, runner: &Runner) -> u128 {
-        let planned_ns = runner.planned_ns(self.elapsed_ns).unwrap_or(0);
-        let sources = self.sources.iter().map(|source| source.samples);
-        let samples = sources.fold(0, u128::saturating_add);
-        let all = samples.saturating_mul(planned_ns.into());
-        all.checked_div(self.elapsed_ns.into()).unwrap_or(0)
-    }
-}
-
-fn intervals(event_set: &EventSet, indexes: &[usize]) -> Vec<u64> {
-    indexes.iter().map(|&index| event_set.period(index)).collect()
-}
-
-/// Runs once, counting, and chooses periods from the counts.
-fn try_once(
-    target: &SamplingRate,
+/// The sources of a try, with the periods that the driver will use: within each source's limits.
+fn tried(
     ctx: &mut Context,
-    event_set: &mut EventSet,
+    event_set: &EventSet,
     indexes: &[usize],
-    pass: u32,
-    runner: &mut Runner,
-) -> Result<Try> {
-    let (counts, elapsed_ns) = count(ctx, event_set, indexes, runner)?;
-    let planned_ns = runner.planned_ns(elapsed_ns);
-    let samples = target.samples.filter(|_| planned_ns.is_some());
-    let planned_ns = planned_ns.unwrap_or(elapsed_ns);
-    let target = SamplingRate { samples, ..*target };
-    let all = event_set.events.len();
-    for (column, &index) in indexes.iter().enumerate() {
-        let planned = |events: &u128| {
-            let events = events.saturating_mul(planned_ns.into());
-            events.checked_div(elapsed_ns.into()).unwrap_or(0)
-        };
-        let events = counts.iter().filter_map(|counts| counts.get(column));
-        let events: Vec<u128> = events.map(planned).collect();
-        if let Some(period) = target.period(&events, planned_ns, indexes.len(), all) {
-            event_set.set_mean_period(index, period);
-        }
-    }
-    let (_, settled) = configured(&mut ctx.connection, event_set, indexes, false)?;
-    let used = periods::of_pass(event_set, indexes, &settled).into_iter();
+    counts: &[Vec<u128>],
+) -> Result<Vec<Tried>> {
+    let (_, effective) = configured(&mut ctx.connection, event_set, indexes, false)?;
+    let used = periods::of_pass(event_set, indexes, &effective).into_iter();
     let sources = used.enumerate().map(|(column, period)| {
         let events = counts.iter().filter_map(|counts| counts.get(column).copied());
         Tried {
@@ -187,7 +99,7 @@ fn try_once(
             samples: samples_of(events, period.used),
         }
     });
-    Ok(Try { pass, elapsed_ns, sources: sources.collect() })
+    Ok(sources.collect())
 }
 
 /// The counts of each processor, and the time taken. ProfileTime is counted in the unit of its
@@ -235,11 +147,6 @@ fn count(
 fn samples_of(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
     let each = events.into_iter();
     each.map(|events| events.checked_div(period.into()).unwrap_or(0)).fold(0, u128::saturating_add)
-}
-
-/// Whether two periods give nearly the same number of samples: within a tenth.
-const fn is_near(one: u64, other: u64) -> bool {
-    one.abs_diff(other) <= one / 10
 }
 
 fn text(tried: &Try, number: usize) -> String {

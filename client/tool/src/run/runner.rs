@@ -74,9 +74,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The most events of one type on a processor that a model samples, and the most nanoseconds: it
 /// takes each interrupt for itself.
 const SAMPLED_MAX: u64 = 1_000_000_000_000;
-/// How many times as long as requested a run may become.
-pub(crate) const LONGER: u64 = 10;
-
 impl Every {
     /// Looks only as often as Ctrl-C is checked for.
     pub(crate) const LOOK: Self = Self { step_ns: u64::MAX, interval_ns: None };
@@ -303,31 +300,6 @@ impl Runner {
     /// Whether it ends without `--duration` or Ctrl-C.
     pub(crate) const fn ends(&self) -> bool {
         self.is_modelled() || self.runs_program() || self.followed.is_some()
-    }
-
-    /// How long the next run will take, judging from one that took `elapsed_ns`; `None` if the user
-    /// will end it.
-    pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
-        if self.ends() { Some(elapsed_ns) } else { self.limit_ns }
-    }
-
-    pub(crate) const fn limit_ns(&self) -> Option<u64> {
-        self.limit_ns
-    }
-
-    /// Lengthens the `--duration` to `longer_ns`, but at most to [`LONGER`] times what was requested,
-    /// and to the end of a workload; returns the new one. `None` if it stays, or if a program runs.
-    pub(crate) fn lengthen(&mut self, longer_ns: u64) -> Option<u64> {
-        let requested_ns = self.limit_ns.filter(|_| !self.runs_program())?;
-        let end_ns = self.modelled_work().map_or(u64::MAX, |work| {
-            work.workload.time_at(work.workload.length()).min(SAMPLED_MAX)
-        });
-        let longer_ns = longer_ns.min(requested_ns.saturating_mul(LONGER)).min(end_ns);
-        if longer_ns <= requested_ns {
-            return None;
-        }
-        self.limit_ns = Some(longer_ns);
-        self.limit_ns
     }
 
     /// How long it will take, if known.

@@ -5,7 +5,7 @@ pub(crate) mod refusal;
 use crate::cli::args::{Selection, joined};
 use crate::metrics::{Metrics, Requested, Term};
 use crate::output::error::{Error, Result};
-use crate::select::sampling_rate::SamplingRate;
+use crate::select::sampling_rate::RATE;
 use crate::select::time::TIME_UNITS_A_SECOND;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
@@ -138,7 +138,7 @@ impl EventSet {
     }
 
     /// Cycles if possible, otherwise instructions, otherwise time, with a period that gives a busy
-    /// processor about [`SamplingRate::RATE`] samples a second. The time-stamp counter ticks about as fast
+    /// processor about [`RATE`] samples a second. The time-stamp counter ticks about as fast
     /// as a busy core.
     fn sample_by_default(&mut self, frequency: u64) -> Result<()> {
         let metrics = Metrics::built_in()?;
@@ -147,7 +147,7 @@ impl EventSet {
         self.events = choose(name.unwrap_or("ProfileTime"), &self.catalog)?;
         let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
         for index in 0..self.events.len() {
-            self.set_mean_period(index, a_second / SamplingRate::RATE);
+            self.set_mean_period(index, a_second / RATE);
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl EventSet {
         Ok(())
     }
 
-    /// Gives events without a period one that gives a busy processor about [`SamplingRate::RATE`] samples a
+    /// Gives events without a period one that gives a busy processor about [`RATE`] samples a
     /// second of its cycles.
     fn divide(&mut self, frequency: u64) -> Result<()> {
         if let Some(time) = self.events.iter().find(|event| event.is_time()) {
@@ -179,7 +179,7 @@ impl EventSet {
         }
         for index in 0..self.events.len() {
             if self.period(index) == 0 {
-                self.set_mean_period(index, frequency / SamplingRate::RATE);
+                self.set_mean_period(index, frequency / RATE);
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::output::changes;
 use crate::output::number::{counted, thousands};
-use crate::select::sampling_rate::SamplingRate;
+use crate::select::sampling_rate::{RATE, SAMPLES};
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
 use schemars::JsonSchema;
@@ -64,15 +64,18 @@ impl Advice {
     /// The advice, if any, on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
     /// processor that had most; `has_rate`: `--rate` can choose the periods.
     pub(crate) fn on(samples: u64, busiest: u64, elapsed_ns: u64, has_rate: bool) -> Option<Self> {
-        let or_rate = |text: String| if has_rate { text + ", or --rate auto" } else { text };
+        let or_rate = |text: String| match has_rate {
+            true => format!("{text}, or --rate {}", RATE),
+            false => text,
+        };
         let a_second = |samples: u64| {
             let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         let rate = a_second(busiest);
-        let few = samples < SamplingRate::SAMPLES;
+        let few = samples < SAMPLES;
         if rate > RATE_MAX {
-            let seconds = SamplingRate::SAMPLES.div_ceil(SamplingRate::RATE);
+            let seconds = SAMPLES.div_ceil(RATE);
             let longer = if few { format!(" and about {seconds} s") } else { String::new() };
             return Some(Self {
                 code: "too-many-samples",
@@ -85,21 +88,17 @@ impl Advice {
             });
         }
         let message = match samples {
-            0 => {
-                let otherwise = if has_rate {
-                    "measure for longer, or use --rate auto"
-                } else {
-                    "or measure for longer"
-                };
-                format!("no samples: use shorter periods, {otherwise}")
+            0 if has_rate => {
+                or_rate("no samples: use shorter periods, measure for longer".to_owned())
             }
+            0 => "no samples: use shorter periods, or measure for longer".to_owned(),
             samples => format!(
                 "{} samples are fewer than {}: a share of 10 % is accurate to ±{:.1} points; measure \
                  for about {} s",
                 thousands(samples),
-                thousands(SamplingRate::SAMPLES),
+                thousands(SAMPLES),
                 Share::of_a_tenth(Totals::alike(samples, 1)).bound() * 100.0,
-                SamplingRate::SAMPLES.div_ceil(a_second(samples).max(1))
+                SAMPLES.div_ceil(a_second(samples).max(1))
             ),
         };
         few.then_some(Self { code: Self::TOO_FEW, message })

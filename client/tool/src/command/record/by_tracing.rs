@@ -1,6 +1,6 @@
 //! `record` by a trace: Windows' own tracing samples, and what it wrote becomes a recording.
 
-use super::{RecordResult, advice, command, print};
+use super::{RecordResult, command, print};
 use crate::cli::args::{self, Selection};
 use crate::output::error::{Error, Result};
 use crate::output::{MachineInfo, Output};
@@ -20,7 +20,7 @@ use crate::select::sample_size::Advice;
 use crate::select::trace_plan::Offer;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use crate::target::{machine_id, seal_key};
+use crate::target::{limits, machine_id, seal_key};
 use halprof_measure::Connection;
 use halprof_measure::tracing::session::plan::{TraceEvent, sampled_by_default};
 use halprof_measure::tracing::session::{SampledSource, TIMER, TraceRequest, Tracing};
@@ -204,7 +204,9 @@ fn result(
 ) -> RecordResult {
     let statistics = recording.statistics.clone().unwrap_or_default();
     let (samples, elapsed_ns) = (recording.samples, traced.elapsed_ns);
-    let enough = advice(samples, *busiest, elapsed_ns, (options, ctx.method));
+    // How often an event happens is known only when the trace has been read, so there is no `--rate`.
+    let has_rate = limits::allows(ctx.method, "record", "--rate");
+    let advice = Advice::on(samples, *busiest, elapsed_ns, has_rate).into_iter();
     RecordResult {
         machine: ctx.machine_info.description.clone(),
         scope,
@@ -219,7 +221,7 @@ fn result(
         notifications: true,
         sealed: true,
         events_lost: traced.state.events_lost,
-        advice: enough.into_iter().chain(Advice::in_step(&recording.in_step)).collect(),
+        advice: advice.chain(Advice::in_step(&recording.in_step)).collect(),
         ..RecordResult::default()
     }
 }
