@@ -1,11 +1,8 @@
 //! Tables with rows of several kinds: a column says which fields of theirs it has.
 
-use super::{MODELLED, cell, value, written};
-use crate::output::error::{Error, Result};
+use super::{MODELLED, cell, tree, value, written};
+use crate::output::error::Result;
 use serde::Serialize;
-use serde_json::Value;
-use serde_json::ser::{Formatter, Serializer};
-use std::io::{self, Write};
 
 /// The name of a column, and the fields that it has: the first that is not empty in a row. A point
 /// stands between a field and those below it.
@@ -41,29 +38,10 @@ fn fields(paths: &[&str]) -> Vec<Vec<String>> {
     paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect()
 }
 
-/// A row as JSON, in which sums beyond 64 bits are text: a [`Value`] has no room for them.
-fn tree(row: &impl Serialize) -> Result<Value> {
-    if let Ok(row) = serde_json::to_value(row) {
-        return Ok(row);
-    }
-    let mut json = Vec::new();
-    row.serialize(&mut Serializer::with_formatter(&mut json, WideAsText))
-        .map_err(Error::internal)?;
-    serde_json::from_slice(&json).map_err(Error::internal)
-}
-
-struct WideAsText;
-
-impl Formatter for WideAsText {
-    fn write_u128<W: ?Sized + Write>(&mut self, writer: &mut W, value: u128) -> io::Result<()> {
-        write!(writer, "\"{value}\"")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[derive(Serialize)]
     struct Row {
