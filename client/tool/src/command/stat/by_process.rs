@@ -3,11 +3,11 @@
 //!
 //! A process's share of a processor's samples is an estimate, and so is the processor's count where
 //! sources took turns. So their product is an estimate, and so is the sum over processors. Its bound
-//! is the square root of the sum of the squared bounds: those of the shares ([`super::slices`]), and
+//! is the square root of the sum of the squared bounds: those of the shares ([`super::process_shares`]), and
 //! those of the counts.
 
 use super::process_shares::{ProcessKey, SourceSamples};
-use super::result::ProcessRow;
+use super::result::{PartRow, ShareOfCount};
 use crate::output::error::{Error, Result};
 use crate::output::number::{bound, optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
@@ -141,7 +141,7 @@ impl Samples {
     }
 
     /// The counts of a run, divided; largest first within each event.
-    pub(super) fn rows(&self, view: &View<'_>, counts: &Counts) -> Vec<ProcessRow> {
+    pub(super) fn rows(&self, view: &View<'_>, counts: &Counts) -> Vec<PartRow> {
         counts.events.iter().flat_map(|counts| self.divide(view, counts)).collect()
     }
 
@@ -150,7 +150,7 @@ impl Samples {
     pub(super) fn keep_only(
         &self,
         processes: &[String],
-        rows: &mut Vec<ProcessRow>,
+        rows: &mut Vec<PartRow>,
         view: &View<'_>,
         counts: &Counts,
     ) -> Option<String> {
@@ -173,7 +173,7 @@ impl Samples {
 
     /// The row of a process in which no sample was taken: it has no more than the bound, in which are
     /// all events of processors without a sample.
-    fn without_samples(&self, named: &str, view: &View<'_>, counts: &EventCounts) -> ProcessRow {
+    fn without_samples(&self, named: &str, view: &View<'_>, counts: &EventCounts) -> PartRow {
         let id = named.parse().ok();
         let running = id.and_then(|id| self.processes.get(&id)?.last());
         let by_cpu = self.by_cpu(counts);
@@ -182,17 +182,20 @@ impl Samples {
         let sampled: u128 = by_cpu.iter().map(|&(.., count)| count).sum();
         let unsampled = total.map(|total| float(total.saturating_sub(sampled)));
         let unnamed = || id.is_none().then(|| named.to_owned());
-        ProcessRow {
+        PartRow {
             process: running.map(|process| process.name.clone()).or_else(unnamed),
             id,
+            thread: None,
             source: view
                 .events
                 .get(counts.event)
                 .map_or_else(String::new, |event| event.label.clone()),
             value: 0,
-            error: error.zip(unsampled).map(|(error, unsampled)| error + unsampled),
-            share: 0.0,
-            samples: Some(0),
+            of_count: Some(ShareOfCount {
+                error: error.zip(unsampled).map(|(error, unsampled)| error + unsampled),
+                share: 0.0,
+                samples: Some(0),
+            }),
             switched: None,
         }
     }
@@ -206,21 +209,24 @@ impl Samples {
         by_cpu.collect()
     }
 
-    fn divide(&self, view: &View<'_>, counts: &EventCounts) -> Vec<ProcessRow> {
+    fn divide(&self, view: &View<'_>, counts: &EventCounts) -> Vec<PartRow> {
         let event = view.events.get(counts.event);
         let source = event.map_or("", |event| event.label.as_str());
         let total = Estimate::sum(counts.by_processor.values().copied()).value;
         let Some(total) = total else {
             return Vec::new();
         };
-        let row = |process: Option<ProcessKey>, value, error, samples| ProcessRow {
+        let row = |process: Option<ProcessKey>, value, error, samples| PartRow {
             process: process.and_then(|process| self.name(process)),
             id: process.map(|(id, _)| id),
+            thread: None,
             source: source.to_owned(),
             value,
-            error,
-            share: if total == 0 { 0.0 } else { float(value) / float(total) },
-            samples: Some(samples),
+            of_count: Some(ShareOfCount {
+                error,
+                share: if total == 0 { 0.0 } else { float(value) / float(total) },
+                samples: Some(samples),
+            }),
             switched: None,
         };
         let by_cpu = self.by_cpu(counts);
@@ -230,7 +236,7 @@ impl Samples {
             let (value, error, samples) = part_of(process, &by_cpu);
             row(Some(process), rounded(value), error, samples)
         };
-        let mut rows: Vec<ProcessRow> = processes.into_iter().map(part).collect();
+        let mut rows: Vec<PartRow> = processes.into_iter().map(part).collect();
         rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
         let counted: u128 = by_cpu.iter().map(|&(.., count)| count).sum();
         let unsampled = total.saturating_sub(counted);
@@ -246,7 +252,7 @@ impl Samples {
     }
 
     /// Warns about what makes the parts less reliable than they look.
-    pub(super) fn warnings(&self, rows: &[ProcessRow]) -> Vec<String> {
+    pub(super) fn warnings(&self, rows: &[PartRow]) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.lost != 0 {
             warnings.push(format!(
@@ -255,7 +261,7 @@ impl Samples {
             ));
         }
         for (source, own) in by_source(rows) {
-            let samples: u64 = own.iter().filter_map(|row| row.samples).sum();
+            let samples: u64 = own.iter().filter_map(|row| row.samples()).sum();
             if samples < FEW {
                 warnings.push(format!(
                     "{source}: too few samples to divide it well ({samples}); give a shorter period, \
@@ -292,33 +298,35 @@ fn ended(code: ErrorCode) -> Error {
 }
 
 /// The rows of each source.
-fn by_source(rows: &[ProcessRow]) -> impl Iterator<Item = (&str, &[ProcessRow])> {
+fn by_source(rows: &[PartRow]) -> impl Iterator<Item = (&str, &[PartRow])> {
     let of_sources = rows.chunk_by(|one, next| one.source == next.source);
     of_sources.map(|own| (own[0].source.as_str(), own))
 }
 
-impl Record for ProcessRow {
+impl Record for PartRow {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::number("count"), |row| thousands(row.value)),
-        Field::new(Column::number("95 %"), |row| match row.error {
-            Some(error) => bound(row.value, error),
-            None => UNKNOWN.to_owned(),
+        Field::new(Column::number("95 %"), |row| {
+            match row.of_count.as_ref().and_then(|of| of.error) {
+                Some(error) => bound(row.value, error),
+                None => UNKNOWN.to_owned(),
+            }
         }),
-        Field::new(Column::number("share"), |row| format!("{:.1} %", row.share * 100.0)),
-        Field::new(Column::number("samples").extra(), |row| optional(row.samples.map(thousands))),
+        Field::new(Column::number("share"), |row| format!("{:.1} %", row.share() * 100.0)),
+        Field::new(Column::number("samples").extra(), |row| optional(row.samples().map(thousands))),
         Field::new(Column::number("id").extra(), |row| optional(row.id)),
         Field::new(Column::name("process"), name),
     ];
 }
 
 /// As text: the largest parts of each source.
-pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
+pub(super) fn text(rows: &[PartRow], width: Width) -> String {
     let mut text = String::new();
     for (source, own) in by_source(rows) {
         text += &format!("\n{source} by process:\n");
         text += &records(width, own.iter().take(ROWS));
         if own.len() > ROWS {
-            let rest: f64 = own.iter().skip(ROWS).map(|row| row.share).sum();
+            let rest: f64 = own.iter().skip(ROWS).map(|row| row.share()).sum();
             text += &format!(
                 "{} other processes: {:.1} %; `--json` and `--csv` have all\n",
                 own.len() - ROWS,
@@ -329,10 +337,11 @@ pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
     text
 }
 
-pub(super) fn name(row: &ProcessRow) -> String {
+pub(super) fn name(row: &PartRow) -> String {
     match (&row.process, row.id) {
         (Some(name), _) => name.clone(),
-        (None, Some(id)) if row.samples == Some(0) => id.to_string(),
+        (None, id) if row.thread.is_some() => optional(id),
+        (None, Some(id)) if row.samples() == Some(0) => id.to_string(),
         (None, Some(_)) => "ended before its name was read".to_owned(),
         (None, None) => "on processors without a sample".to_owned(),
     }

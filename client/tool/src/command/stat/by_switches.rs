@@ -1,7 +1,7 @@
 //! The tables of threads and processes whose counts are by context switches.
 
 use super::by_process::ROWS;
-use super::result::{ProcessRow, StatRows, Switched, ThreadRow};
+use super::result::{PartRow, StatRows, Switched};
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Width, table};
 use crate::select::filters::process_name;
@@ -19,88 +19,53 @@ const COLUMNS: [Column; 10] = [
     Column::prose("metrics"),
 ];
 
-/// The count of one source in a thread or a process.
-struct PartRow<'a> {
-    id: Option<u32>,
-    process: Option<&'a str>,
-    thread: Option<u32>,
-    core_type: Option<&'static str>,
-    source: &'a str,
-    value: u128,
-    switched: &'a Switched,
-}
-
 /// The tables, with the largest threads or processes first.
 pub(super) fn text(rows: &StatRows, width: Width) -> String {
-    let threads: Vec<PartRow<'_>> = rows.by_thread.iter().map(PartRow::of_thread).collect();
-    let processes: Vec<PartRow<'_>> =
-        rows.by_process.iter().filter_map(PartRow::of_process).collect();
-    let mut text = first("threads", &threads, width) + &first("processes", &processes, width);
-    if threads.iter().chain(&processes).any(|row| !row.switched.complete) {
+    let mut text = first("threads", &rows.by_thread, width);
+    text += &first("processes", &rows.by_process, width);
+    let mut switched = rows.by_thread.iter().chain(&rows.by_process).flat_map(|row| &row.switched);
+    if switched.any(|switched| !switched.complete) {
         let cut = "\n≥: at least; part was cut off, lost or not counted\n";
         text += &width.fitted(cut);
     }
     text
 }
 
-impl<'a> PartRow<'a> {
-    fn of_thread(row: &'a ThreadRow) -> Self {
-        Self {
-            id: row.id,
-            process: row.process.as_deref(),
-            thread: Some(row.thread),
-            core_type: row.core_type,
-            source: &row.source,
-            value: row.value,
-            switched: &row.switched,
-        }
-    }
-
-    fn of_process(row: &'a ProcessRow) -> Option<Self> {
-        Some(Self {
-            id: row.id,
-            process: row.process.as_deref(),
-            thread: None,
-            core_type: None,
-            source: &row.source,
-            value: row.value,
-            switched: row.switched.as_ref()?,
-        })
-    }
-
-    /// Only the first row of a thread or a process has what is the same in all.
-    fn cells(&self) -> [String; COLUMNS.len()] {
-        let once = |cell: String| if self.switched.is_first { cell } else { String::new() };
-        let least = if self.switched.complete { "" } else { "≥ " };
-        let metrics = self.switched.metrics.iter();
-        let metrics: Vec<String> =
-            metrics.map(|row| format!("{} {}", row.metric, row.figure())).collect();
-        [
-            once(optional(self.id)),
-            once(optional(self.thread)),
-            once(process_name(self.process)),
-            optional(self.core_type),
-            once(seconds(self.switched.time_ns)),
-            once(percent(self.switched.time_share)),
-            once(thousands(self.switched.switches)),
-            format!("{least}{}", thousands(self.value)),
-            self.source.to_owned(),
-            once(metrics.join(", ")),
-        ]
-    }
+/// Only the first row of a thread or a process has what is the same in all.
+fn cells(row: &PartRow, switched: &Switched) -> [String; COLUMNS.len()] {
+    let once = |cell: String| if switched.is_first { cell } else { String::new() };
+    let least = if switched.complete { "" } else { "≥ " };
+    let metrics = switched.metrics.iter();
+    let metrics: Vec<String> =
+        metrics.map(|row| format!("{} {}", row.metric, row.figure())).collect();
+    let thread = row.thread.as_ref();
+    [
+        once(optional(row.id)),
+        once(optional(thread.map(|thread| thread.id))),
+        once(process_name(row.process.as_deref())),
+        optional(thread.and_then(|thread| thread.core_type)),
+        once(seconds(switched.time_ns)),
+        once(percent(switched.time_share)),
+        once(thousands(switched.switches)),
+        format!("{least}{}", thousands(row.value)),
+        row.source.clone(),
+        once(metrics.join(", ")),
+    ]
 }
 
 /// The rows of the first threads or processes, and how many others there are.
-fn first(what: &str, rows: &[PartRow<'_>], width: Width) -> String {
+fn first(what: &str, rows: &[PartRow], width: Width) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut firsts = rows.iter().enumerate().filter(|(_, row)| row.switched.is_first);
+    let mut firsts = rows.iter().enumerate().filter(|(_, row)| row.is_first());
     let end = firsts.nth(ROWS).map_or(rows.len(), |(index, _)| index);
     let (listed, others) = rows.split_at(end);
-    let mut text = format!("\n{}", table(width, &COLUMNS, listed.iter().map(PartRow::cells)));
-    let others = others.iter().filter(|row| row.switched.is_first);
-    let shares: Vec<f64> = others.map(|row| row.switched.time_share).collect();
+    let listed = listed.iter().filter_map(|row| Some(cells(row, row.switched.as_ref()?)));
+    let mut text = format!("\n{}", table(width, &COLUMNS, listed));
+    let others = others.iter().filter_map(|row| row.switched.as_ref());
+    let others = others.filter(|switched| switched.is_first);
+    let shares: Vec<f64> = others.map(|switched| switched.time_share).collect();
     if !shares.is_empty() {
         let (n, share) = (thousands(shares.len() as u64), percent(shares.iter().sum()));
         text += &format!("{n} other {what}: {share} of the time; `--json` and `--csv` have all\n");

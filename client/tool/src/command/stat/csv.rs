@@ -1,7 +1,7 @@
 //! Intervals and the result as comma-separated values: counts, metrics, parts of the slots, and parts
 //! of counts that processes and threads have. All of them have the same columns.
 
-use super::result::{Interval, ProcessRow, StatRows, Switched, ThreadRow, TopDownRow};
+use super::result::{Interval, PartRow, Row, StatRows, TopDownRow};
 use crate::metrics::MetricRow;
 use crate::output::csv::chosen::{self, Column};
 use crate::output::error::Result;
@@ -12,21 +12,18 @@ use serde::Serialize;
 /// The columns, each with the fields of [`Line`] that it has.
 const COLUMNS: [Column; 42] = [
     ("time_ns", &["time_ns"]),
-    ("source", &["count.source", "process.source", "thread.source"]),
+    ("source", &["count.source", "part.source"]),
     ("processor", &["count.processor", "metric.processor", "diff.processor"]),
-    ("value", &["count.value", "process.value", "thread.value"]),
+    ("value", &["count.value", "part.value"]),
     ("counted", &["count.counted"]),
     ("enabled_ns", &["count.enabled_ns"]),
-    ("running_ns", &["count.running_ns", "process.time_ns", "thread.time_ns"]),
-    ("scaled", &["count.scaled", "metric.scaled", "part_scaled"]),
-    ("error", &["count.error", "metric.error", "part.error", "process.error"]),
+    ("running_ns", &["count.running_ns", "part.time_ns"]),
+    ("scaled", &["count.scaled", "metric.scaled", "slots_scaled"]),
+    ("error", &["count.error", "metric.error", "slots.error", "part.error"]),
     ("start_ns", &["start_ns"]),
     ("run", &["run"]),
     ("pass", &["pass", "count.pass"]),
-    (
-        "core_type",
-        &["count.core_type", "of_thread.core_type", "metric.core_type", "diff.core_type"],
-    ),
+    ("core_type", &["count.core_type", "of_part.core_type", "metric.core_type", "diff.core_type"]),
     ("group", &["count.group"]),
     ("deviation", &["count.deviation"]),
     ("confidence", &["count.repeats.confidence"]),
@@ -34,23 +31,23 @@ const COLUMNS: [Column; 42] = [
     ("median", &["count.repeats.median"]),
     ("max", &["count.repeats.max"]),
     ("outliers", &["count.repeats.outliers.run"]),
-    ("metric", &["metric_name", "part.metric", "diff.metric"]),
-    ("figure", &["metric.value", "part.value", "diff.after"]),
-    ("unit", &["metric.unit", "part_unit", "diff.unit"]),
-    ("process", &["of_process.process", "of_thread.process"]),
-    ("process_id", &["of_process.id", "nobody", "of_thread.id"]),
+    ("metric", &["metric_name", "slots.metric", "diff.metric"]),
+    ("figure", &["metric.value", "slots.value", "diff.after"]),
+    ("unit", &["metric.unit", "slots_unit", "diff.unit"]),
+    ("process", &["of_part.process"]),
+    ("process_id", &["of_part.id", "nobody"]),
     ("requested", &["count.requested"]),
     ("excluded_cpus", &["count.excluded_cpus"]),
     ("note", &["count.note"]),
     ("never_scheduled_cpus", &["count.never_scheduled_cpus"]),
-    ("cpu_type", &["part.cpu_type"]),
-    ("level", &["part.level"]),
-    ("reason", &["metric.reason", "part.reason"]),
-    ("thread", &["of_thread.thread"]),
-    ("started_ns", &["of_thread.started_ns"]),
-    ("switches", &["process.switches", "thread.switches"]),
-    ("complete", &["process.complete", "thread.complete"]),
-    ("method", &["part.method"]),
+    ("cpu_type", &["slots.cpu_type"]),
+    ("level", &["slots.level"]),
+    ("reason", &["metric.reason", "slots.reason"]),
+    ("thread", &["of_part.thread"]),
+    ("started_ns", &["of_part.started_ns"]),
+    ("switches", &["part.switches"]),
+    ("complete", &["part.complete"]),
+    ("method", &["slots.method"]),
     ("errata", &["count.errata.id"]),
     ("before", &["diff.before"]),
     ("ratio", &["diff.ratio"]),
@@ -58,7 +55,7 @@ const COLUMNS: [Column; 42] = [
     ("verdict", &["diff.verdict"]),
 ];
 
-/// A line: one of the rows, and what it is of.
+/// A line: a row, when it was counted, and what no field of the row says.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Line<'a> {
     time_ns: Option<u64>,
@@ -68,17 +65,14 @@ struct Line<'a> {
     count: Option<&'a CountRow>,
     metric: Option<&'a MetricRow>,
     metric_name: Option<MetricName<'a>>,
-    part: Option<&'a TopDownRow>,
-    part_scaled: Option<bool>,
-    part_unit: Option<&'static str>,
-    process: Option<&'a ProcessRow>,
-    thread: Option<&'a ThreadRow>,
-    /// The process whose count or metric it is.
-    of_process: Option<&'a ProcessRow>,
+    slots: Option<&'a TopDownRow>,
+    slots_scaled: Option<bool>,
+    slots_unit: Option<&'static str>,
+    part: Option<&'a PartRow>,
+    /// The process or the thread whose count or metric it is.
+    of_part: Option<&'a PartRow>,
     /// Where no process has the count.
     nobody: Option<&'static str>,
-    /// The thread whose count or metric it is.
-    of_thread: Option<&'a ThreadRow>,
     diff: Option<&'a DiffRow>,
 }
 
@@ -115,48 +109,40 @@ pub(super) fn rows(
 
 /// The rows of an interval, each with its times.
 pub(super) fn interval(interval: &Interval, metrics: bool, modelled: bool) -> Result<String> {
-    let of_all = Line {
+    let times = Line {
         time_ns: Some(interval.time_ns),
         start_ns: Some(interval.start_ns),
         run: interval.run,
         pass: interval.pass,
         ..Line::default()
     };
-    chosen::lines(&COLUMNS, &lines(&interval.rows, metrics, of_all), modelled)
+    chosen::lines(&COLUMNS, &lines(&interval.rows, metrics, times), modelled)
 }
 
-fn lines<'a>(rows: &'a StatRows, metrics: bool, of_all: Line<'a>) -> Vec<Line<'a>> {
-    let mut lines = Vec::new();
-    lines.extend(rows.counts.iter().map(|count| Line { count: Some(count), ..of_all }));
-    lines.extend(rows.derived.iter().filter(|_| metrics).map(|metric| of_all.metric(metric)));
-    lines.extend(rows.topdown.iter().map(|part| of_all.part(part)));
-    for process in &rows.by_process {
-        let nobody = process.id.is_none().then_some("none");
-        let of_process = Line { of_process: Some(process), nobody, ..of_all };
-        lines.push(Line { process: Some(process), ..of_process });
-        lines.extend(of_process.metrics(process.switched.as_ref().filter(|_| metrics)));
-    }
-    for thread in &rows.by_thread {
-        let of_thread = Line { of_thread: Some(thread), ..of_all };
-        lines.push(Line { thread: Some(thread), ..of_thread });
-        lines.extend(of_thread.metrics(Some(&thread.switched).filter(|_| metrics)));
-    }
-    lines
+fn lines<'a>(rows: &'a StatRows, metrics: bool, times: Line<'a>) -> Vec<Line<'a>> {
+    rows.all(metrics).into_iter().map(|row| times.with(row)).collect()
 }
 
 impl<'a> Line<'a> {
-    fn metric(self, metric: &'a MetricRow) -> Self {
-        Self { metric: Some(metric), metric_name: Some(MetricName(metric)), ..self }
+    fn with(self, row: Row<'a>) -> Self {
+        match row {
+            Row::Count(count) => Self { count: Some(count), ..self },
+            Row::Metric(metric, part) => {
+                let metric_name = Some(MetricName(metric));
+                Self { metric: Some(metric), metric_name, ..self.of(part) }
+            }
+            Row::Slots(slots) => Self {
+                slots: Some(slots),
+                slots_scaled: Some(slots.error.is_some()),
+                slots_unit: Some("%"),
+                ..self
+            },
+            Row::Part(part) => Self { part: Some(part), ..self.of(Some(part)) },
+        }
     }
 
-    /// The metrics of a thread or a process, after its first count.
-    fn metrics(self, switched: Option<&'a Switched>) -> impl Iterator<Item = Self> {
-        let first = switched.into_iter().filter(|switched| switched.is_first);
-        first.flat_map(|switched| &switched.metrics).map(move |metric| self.metric(metric))
-    }
-
-    fn part(self, part: &'a TopDownRow) -> Self {
-        let part_scaled = Some(part.error.is_some());
-        Self { part: Some(part), part_scaled, part_unit: Some("%"), ..self }
+    fn of(self, part: Option<&'a PartRow>) -> Self {
+        let is_nobodys = part.is_some_and(|part| part.id.is_none() && part.thread.is_none());
+        Self { of_part: part, nobody: is_nobodys.then_some("none"), ..self }
     }
 }

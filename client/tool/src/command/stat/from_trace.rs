@@ -3,7 +3,9 @@
 
 use super::evaluate::{Evaluation, Span};
 use super::interval_writer::IntervalWriter;
-use super::result::{Interval, ProcessRow, StatRows, Switched, ThreadRow, TraceRow};
+use super::result::{
+    Interval, PartRow, ShareOfCount, StatRows, Switched, ThreadOfProcess, TraceRow,
+};
 use crate::cli::args::{self, Dividing, joined, refuse};
 use crate::metrics::{Metrics, Requested};
 use crate::output::error::{Error, Result};
@@ -222,7 +224,7 @@ impl<'a> Traces<'a> {
             self.divide(pass, &pass.cells, &mut result.rows);
         }
         let trace = TraceRow::new(&self.passes, &self.options.process, file);
-        // Of the whole machine the edges are told apart.
+        // Machine-wide totals report edge time separately.
         let is_of_threads = self.options.by.is_some() || !self.options.process.is_empty();
         for row in &mut result.rows.counts {
             row.is_at_least = is_of_threads && !trace.complete;
@@ -287,8 +289,8 @@ impl<'a> Traces<'a> {
     }
 
     /// A row for each thread, type of core and source.
-    fn thread_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<ThreadRow> {
-        let TraceCounts { threads, processes, .. } = pass.counts;
+    fn thread_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<PartRow> {
+        let TraceCounts { threads, .. } = pass.counts;
         let core_types: BTreeMap<u32, &str> = self
             .evaluation
             .view
@@ -302,59 +304,47 @@ impl<'a> Traces<'a> {
         let rows = parts.iter().flat_map(|part| {
             let (index, core_type) = part.key;
             let thread = &threads[index].thread;
-            let process = &processes[thread.process];
-            let rows = self.switched(pass, part, threads[index].complete).into_iter();
-            rows.map(move |(source, value, switched)| ThreadRow {
-                process: process.name.clone(),
-                id: process.id,
-                thread: thread.id,
-                started_ns: thread.started_ns,
-                core_type,
-                source,
-                value,
-                switched,
-            })
+            let of_process =
+                ThreadOfProcess { id: thread.id, started_ns: thread.started_ns, core_type };
+            self.rows(pass, part, thread.process, Some(of_process))
         });
         rows.collect()
     }
 
     /// A row for each process and source.
-    fn process_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<ProcessRow> {
+    fn process_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<PartRow> {
         let TraceCounts { threads, processes, .. } = pass.counts;
         let mut all = Sums::default();
         pass.counts.cells.iter().for_each(|cell| all.add(&cell.sums));
         let parts = parts(cells, |cell| threads[cell.thread].thread.process);
         let parts = largest_first(parts, |process| processes[*process].id == Some(0));
-        let rows = parts.iter().flat_map(|part| {
-            let process = &processes[part.key];
-            let complete = part.cells.iter().all(|cell| threads[cell.thread].complete);
-            let totals = all.counts.clone();
-            let rows = self.switched(pass, part, complete).into_iter().zip(totals);
-            rows.map(move |((source, value, switched), total)| ProcessRow {
-                process: process.name.clone(),
-                id: process.id,
-                source,
-                value,
-                error: None,
-                share: float(value) / float(total.max(1)),
-                samples: None,
-                switched: Some(switched),
-            })
-        });
-        rows.collect()
+        let mut rows = Vec::new();
+        for part in &parts {
+            let of_part = self.rows(pass, part, part.key, None).into_iter();
+            rows.extend(of_part.zip(&all.counts).map(|(row, &total)| {
+                let share = float(row.value) / float(total.max(1));
+                PartRow {
+                    of_count: Some(ShareOfCount { error: None, share, samples: None }),
+                    ..row
+                }
+            }));
+        }
+        rows
     }
 
-    /// The count of each source with what the switches say besides.
-    fn switched<K>(
+    /// A row for each source of a part, with what the switches say besides.
+    fn rows<K>(
         &self,
         pass: &TracePass<'_>,
         part: &Part<'_, K>,
-        complete: bool,
-    ) -> Vec<(String, u128, Switched)> {
+        process: usize,
+        thread: Option<ThreadOfProcess>,
+    ) -> Vec<PartRow> {
         let Part { cells, sums, .. } = part;
         let events = pass.events(&summed(cells, |cell| u32::from(cell.processor)));
         let processors = pass.counts.processors.len().max(1) as u64;
         let time_ns = pass.counts.elapsed_ns.saturating_mul(processors);
+        let complete = cells.iter().all(|cell| pass.counts.threads[cell.thread].complete);
         let switched = Switched {
             switches: sums.switches,
             time_ns: sums.time_ns,
@@ -363,9 +353,16 @@ impl<'a> Traces<'a> {
             time_share: float(sums.time_ns) / float(time_ns.max(1)),
             is_first: false,
         };
+        let process = &pass.counts.processes[process];
         let counts = pass.counts.sources.iter().zip(&sums.counts).enumerate();
-        let rows = counts.map(|(index, (source, &count))| {
-            (source.clone(), count, Switched { is_first: index == 0, ..switched.clone() })
+        let rows = counts.map(|(index, (source, &value))| PartRow {
+            process: process.name.clone(),
+            id: process.id,
+            thread: thread.clone(),
+            source: source.clone(),
+            value,
+            of_count: None,
+            switched: Some(Switched { is_first: index == 0, ..switched.clone() }),
         });
         rows.collect()
     }

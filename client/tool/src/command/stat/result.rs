@@ -83,10 +83,10 @@ pub(crate) struct StatRows {
     pub(super) topdown: Vec<TopDownRow>,
     /// The counts by process, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_process: Vec<ProcessRow>,
+    pub(super) by_process: Vec<PartRow>,
     /// The counts by thread, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_thread: Vec<ThreadRow>,
+    pub(super) by_thread: Vec<PartRow>,
 }
 
 /// One part of the slots of one CPU type.
@@ -119,15 +119,43 @@ pub(crate) enum Method {
     Architectural,
 }
 
-/// The part of a count that one process has.
+/// The part of a count that one process, or one thread, has.
 #[derive(Clone, JsonSchema, Serialize)]
-pub(crate) struct ProcessRow {
-    /// Its name; null if it ended before it was seen, and if `id` is null.
+pub(crate) struct PartRow {
+    /// The name of the process; null if no event names it, if it ended before it was seen, and if `id`
+    /// is null.
     pub(super) process: Option<String>,
-    /// Null for what was counted on processors without a sample, and for a name without a process.
+    /// Of the process; null for what was counted on processors without a sample, for a name without a
+    /// process, and if no event names it.
     pub(super) id: Option<u32>,
+    /// The thread; of a whole process there is none.
+    #[serde(flatten)]
+    pub(super) thread: Option<ThreadOfProcess>,
     pub(super) source: String,
     pub(super) value: u128,
+    /// What it is of the whole count, which threads are not compared with: their rows are by core type
+    /// too.
+    #[serde(flatten)]
+    pub(super) of_count: Option<ShareOfCount>,
+    /// What context switches say of it, where they were traced: then the value is exact.
+    #[serde(flatten)]
+    pub(super) switched: Option<Switched>,
+}
+
+/// Which thread of a process has a part, and where it had it.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(crate) struct ThreadOfProcess {
+    /// 0 for the idle threads of all processors together.
+    #[serde(rename = "thread")]
+    pub(super) id: u32,
+    /// Since the trace began; null if it ran before.
+    pub(super) started_ns: Option<u64>,
+    pub(super) core_type: Option<&'static str>,
+}
+
+/// What a part is of the whole count.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(crate) struct ShareOfCount {
     /// The 95 % bound of the value; null if it is not known.
     pub(super) error: Option<f64>,
     /// The value as a fraction of the whole count, from 0 to 1.
@@ -135,27 +163,50 @@ pub(crate) struct ProcessRow {
     /// Those by which it was divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) samples: Option<u64>,
-    /// What context switches say of it, where they were traced: then the value is exact.
-    #[serde(flatten)]
-    pub(super) switched: Option<Switched>,
 }
 
-/// The count of one source in one thread.
-#[derive(Clone, JsonSchema, Serialize)]
-pub(crate) struct ThreadRow {
-    /// The name of its process; null if no event names it.
-    pub(super) process: Option<String>,
-    /// Of the process; null if no event names it.
-    pub(super) id: Option<u32>,
-    /// 0 for the idle threads of all processors together.
-    pub(super) thread: u32,
-    /// Since the trace began; null if it ran before.
-    pub(super) started_ns: Option<u64>,
-    pub(super) core_type: Option<&'static str>,
-    pub(super) source: String,
-    pub(super) value: u128,
-    #[serde(flatten)]
-    pub(super) switched: Switched,
+impl PartRow {
+    /// Its share of the count, from 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        self.of_count.as_ref().map_or(0.0, |of_count| of_count.share)
+    }
+
+    /// The samples by which it was divided.
+    pub(super) fn samples(&self) -> Option<u64> {
+        self.of_count.as_ref()?.samples
+    }
+
+    /// Whether it is the first row of its thread or process, which has what is the same in all.
+    pub(super) fn is_first(&self) -> bool {
+        self.switched.as_ref().is_some_and(|switched| switched.is_first)
+    }
+}
+
+/// A row of a result: the tables of intervals and CSV have all of them below each other.
+#[derive(Clone, Copy)]
+pub(super) enum Row<'a> {
+    Count(&'a CountRow),
+    /// A metric, and the process or the thread whose it is; `None` of processors.
+    Metric(&'a MetricRow, Option<&'a PartRow>),
+    Slots(&'a TopDownRow),
+    Part(&'a PartRow),
+}
+
+impl StatRows {
+    /// All rows, in the order in which they are shown; `metrics`: those of metrics too.
+    pub(super) fn all(&self, metrics: bool) -> Vec<Row<'_>> {
+        let mut all: Vec<Row<'_>> = self.counts.iter().map(Row::Count).collect();
+        let derived = self.derived.iter().filter(|_| metrics);
+        all.extend(derived.map(|metric| Row::Metric(metric, None)));
+        all.extend(self.topdown.iter().map(Row::Slots));
+        for part in self.by_process.iter().chain(&self.by_thread) {
+            all.push(Row::Part(part));
+            let switched = part.switched.iter().filter(|_| metrics && part.is_first());
+            let metrics = switched.flat_map(|switched| &switched.metrics);
+            all.extend(metrics.map(|metric| Row::Metric(metric, Some(part))));
+        }
+        all
+    }
 }
 
 /// What context switches say of a thread or a process besides its counts.

@@ -1,6 +1,6 @@
 //! Counts as text.
 
-use super::result::{Interval, Jitter, StatResult, StatRows};
+use super::result::{Interval, Jitter, Row, StatResult};
 use super::{by_process, by_switches, topdown};
 use crate::output::changes;
 use crate::output::escape::Escaped;
@@ -193,52 +193,51 @@ struct Line {
     name: String,
 }
 
+/// The rows of an interval. Metrics of processes and threads are in the tables at the end: a line of them
+/// below each count would be more lines than counts.
 fn lines(interval: &Interval, metrics: bool) -> Vec<Line> {
-    let StatRows { counts, derived, topdown, by_process, by_thread } = &interval.rows;
-    // Skip events that only top-down needs: its parts show what they say.
-    let is_shown = |count: &&CountRow| topdown.is_empty() || count.requested.is_some();
-    let counts = counts.iter().filter(is_shown).map(|count| Line {
-        processor: count.processor,
-        core_type: count.core_type,
-        value: count.count(),
-        bound: count.bound(),
-        coverage: count.coverage(),
-        name: count.source.clone(),
-        ..Line::default()
-    });
-    let derived = derived.iter().filter(|_| metrics).map(|metric| Line {
-        processor: metric.processor,
-        core_type: metric.core_type,
-        value: metric.figure(),
-        bound: metric.bound(),
-        name: metric.description(),
-        ..Line::default()
-    });
-    let several = topdown.windows(2).any(|two| two[0].cpu_type != two[1].cpu_type);
-    let parts = topdown.iter().map(|part| {
-        let cpu_type = if several { part.cpu_type.as_str() } else { "" };
-        Line {
-            value: part.share(),
-            bound: part.bound(),
-            name: format!("{} {cpu_type}", part.indented()).trim_end().to_owned(),
+    let rows = &interval.rows;
+    let several = rows.topdown.windows(2).any(|two| two[0].cpu_type != two[1].cpu_type);
+    let line = |row| match row {
+        // Skip events that only top-down needs: its parts show what they say.
+        Row::Count(count) if !rows.topdown.is_empty() && count.requested.is_none() => None,
+        Row::Count(count) => Some(Line {
+            processor: count.processor,
+            core_type: count.core_type,
+            value: count.count(),
+            bound: count.bound(),
+            coverage: count.coverage(),
+            name: count.source.clone(),
             ..Line::default()
+        }),
+        Row::Metric(_, Some(_)) => None,
+        Row::Metric(metric, None) => Some(Line {
+            processor: metric.processor,
+            core_type: metric.core_type,
+            value: metric.figure(),
+            bound: metric.bound(),
+            name: metric.description(),
+            ..Line::default()
+        }),
+        Row::Slots(slots) => {
+            let cpu_type = if several { slots.cpu_type.as_str() } else { "" };
+            Some(Line {
+                value: slots.share(),
+                bound: slots.bound(),
+                name: format!("{} {cpu_type}", slots.indented()).trim_end().to_owned(),
+                ..Line::default()
+            })
         }
-    });
-    let processes = by_process.iter().map(|one| Line {
-        process: by_process::name(one),
-        value: thousands(one.value),
-        name: one.source.clone(),
-        ..Line::default()
-    });
-    let threads = by_thread.iter().map(|one| Line {
-        core_type: one.core_type,
-        process: one.process.clone().unwrap_or_else(|| optional(one.id)),
-        thread: Some(one.thread),
-        value: thousands(one.value),
-        name: one.source.clone(),
-        ..Line::default()
-    });
-    counts.chain(derived).chain(parts).chain(processes).chain(threads).collect()
+        Row::Part(part) => Some(Line {
+            core_type: part.thread.as_ref().and_then(|thread| thread.core_type),
+            process: by_process::name(part),
+            thread: part.thread.as_ref().map(|thread| thread.id),
+            value: thousands(part.value),
+            name: part.source.clone(),
+            ..Line::default()
+        }),
+    };
+    rows.all(metrics).into_iter().filter_map(line).collect()
 }
 
 type CellOf = fn(&Interval, &Line) -> String;
