@@ -296,6 +296,18 @@ fn capabilities_of_old_processors() {
     snapshot("capabilities_historic", &historic());
 }
 
+/// CPUID.7 EDX[13] says that the microcode takes counter 3 for transactions, and EDX[11] that there are
+/// none (Linux, arch/x86/events/intel/core.c, intel_pmu_init).
+#[test]
+fn counter_3_is_given_last_where_transactions_take_it() {
+    for (edx, last) in [(0, 0), (1 << 13, 0b1000), (1 << 11, 0), (1 << 13 | 1 << 11, 0)] {
+        let silicon = intel(4, 4, 48).subleaf(7, 0, [0, 0, 0, edx]);
+        let capabilities = silicon.discover();
+        assert_eq!(capabilities.errata.last_counters, last, "{edx:#x}");
+        assert_eq!(capabilities.tsx_force_abort, last != 0, "{edx:#x}");
+    }
+}
+
 #[test]
 fn the_eighth_kind_of_processor_is_not_used() {
     let kind = |counters: u32| intel(3, counters, 48).leaves().clone();

@@ -18,6 +18,7 @@ use sim::cpu::event::Event;
 scenarios![
     within_the_budget_nothing_is_lengthened,
     above_the_budget_the_period_doubles,
+    above_the_budget_drawn_periods_double_too,
     an_interrupt_costs_more_under_a_hypervisor,
     it_doubles_until_the_budget_is_kept,
     a_window_ends,
@@ -44,12 +45,15 @@ fn sample<B: Backend>(instructions: u64, period: u64) -> (Statistics, Vec<Sample
 
 /// Samples workloads one after the other.
 fn sample_on<B: Backend>(machine: &str, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
+    sample_spec::<B>(machine, Spec { interval: period, ..spec(TOTAL_ISSUES) }, works)
+}
+
+fn sample_spec<B: Backend>(machine: &str, spec: Spec, works: &[&str]) -> (Statistics, Vec<Sample>) {
     let mut connection = on::<B>(machine);
     let mut session = Session::open(&mut connection, true, false).expect("a session");
-    let setup =
-        Setup { specs: vec![Spec { interval: period, ..spec(TOTAL_ISSUES) }], ..Setup::default() };
+    let setup = Setup { specs: vec![spec], ..Setup::default() };
     let settled = session.configure(&setup, true).expect("a configuration");
-    assert_eq!(settled.intervals[0].events, period);
+    assert_eq!(settled.intervals[0].events, spec.interval);
     session.start().expect("a start");
     let mut samples = Vec::new();
     for work in works {
@@ -91,6 +95,22 @@ fn above_the_budget_the_period_doubles<B: Backend>() {
         let stood_for: u64 = samples.iter().map(|sample| sample.period).sum();
         assert_eq!(stood_for, LENGTH - (LENGTH - 668 * period) % (2 * period));
     }
+}
+
+/// As they are wherever nobody gives an exact period. What is drawn is within a sixteenth of the mean.
+fn above_the_budget_drawn_periods_double_too<B: Backend>() {
+    const MEAN: u64 = 7_500;
+    let spec = Spec { interval: MEAN, flags: Spec::MEAN, ..spec(TOTAL_ISSUES) };
+    let work = format!("instructions={LENGTH},cycles={LENGTH}");
+    let (statistics, samples) = sample_spec::<B>("skylake,processors=1", spec, &[&work]);
+    assert_eq!((statistics.throttled, statistics.longest_period), (1, 2 * MEAN));
+    let around = |mean: u64| mean - mean / 16..=mean + mean / 16;
+    let (before, after) = samples.split_at(668);
+    assert!(before.iter().all(|sample| around(MEAN).contains(&sample.period)));
+    assert!(after.iter().all(|sample| around(2 * MEAN).contains(&sample.period)));
+    // A microsecond each, and half of one that the handler does not see.
+    let share = (after.len() * 1_500) as f64 / (LENGTH - 668 * MEAN) as f64;
+    assert!(share < 0.1 + 0.01, "{share}");
 }
 
 /// Under a hypervisor 166 interrupts of 6000 ns fill the budget, and together with 165 periods of

@@ -3,7 +3,9 @@
 use crate::backend::Backend;
 use crate::requests::{bytes, header};
 use crate::wire::{RawClient, Reply, about};
-use shared_types::request::counts::{Count, SNAPSHOT, SNAPSHOT_BYTES_MAX, Snapshot, SnapshotPage};
+use shared_types::request::counts::{
+    Changes, Count, SNAPSHOT, SNAPSHOT_BYTES_MAX, Snapshot, SnapshotPage,
+};
 use shared_types::request::session::{self, Spec};
 use shared_types::{ErrorCode, ReplyHeader};
 
@@ -11,6 +13,7 @@ scenarios![
     each_page_is_of_the_reading_that_the_first_page_took,
     a_page_begins_where_the_previous_one_ended,
     a_later_page_without_a_first_one_takes_a_reading,
+    every_page_says_what_others_have_changed,
     stop_replies_with_the_first_page,
     counts_of_an_added_processor_are_in_the_next_reading,
 ];
@@ -107,6 +110,22 @@ fn a_later_page_without_a_first_one_takes_a_reading<B: Backend>() {
     assert_eq!(page.processors, 1);
     assert_ne!(page.time, 0);
     assert!(counts.iter().any(|&(_, slices)| slices > 0));
+    client.end();
+}
+
+/// Somebody has written a select of the last processor, whose counts are on the second page.
+fn every_page_says_what_others_have_changed<B: Backend>() {
+    const SELECT_0: u32 = 0x186;
+    const CYCLES: u64 = 0x43_003C;
+    let mut client = machine::<B>();
+    let number = running(&mut client);
+    client.write(FIT, SELECT_0, CYCLES);
+    client.model.others_wrote_registers();
+    for first in [0, FIT] {
+        let (page, _) = page(&mut client, number, first);
+        let Changes { number, processor, register, found, .. } = page.changes;
+        assert_eq!((number, processor, register, found), (1, FIT as u32, SELECT_0, CYCLES));
+    }
     client.end();
 }
 
