@@ -14,8 +14,9 @@
 //! previous look is dropped, with its time.
 
 use crate::cpu::capabilities::Gate;
+use crate::cpu::counter::CounterWidth;
 use crate::cpu::machine::Machine;
-use crate::cpu::registers::{amd, intel};
+use crate::cpu::registers::intel;
 use crate::plan::counter_config::Active;
 use crate::run::host::Local;
 use crate::run::pmu;
@@ -108,35 +109,27 @@ impl<M: Machine> Local<'_, M> {
         let (mut changed, mut lost) = (0, 0);
         for counter in active.get() {
             let config = &counter.config;
-            let own = (config.select_msr, pmu::select(capabilities, active.shown, config));
-            let next = (
-                config.select_msr + capabilities.layout.stride,
-                amd::MERGE_SELECT | capabilities.enable,
-            );
-            let registers = [Some(own), config.pair.then_some(next)];
-            let select = &mut selects[config.source];
+            let owner = selects[config.source];
             let mut differs = false;
-            for (register, written) in registers.into_iter().flatten().filter(|one| one.0 != 0) {
-                let found = if *select == Select::Ours {
-                    pmu::put_back(self.machine, register, u64::MAX, written)
-                } else {
-                    Some(self.machine.read_msr(register)).filter(|&it| it != written)
-                };
-                if let Some(found) = found {
-                    note(changes, register, written, found);
-                    differs = true;
+            for (register, written) in pmu::selects(capabilities, active.shown, config) {
+                let found = self.machine.read_msr(register);
+                if found == written {
+                    continue;
+                }
+                note(changes, register, written, found);
+                differs = true;
+                if owner.is_put_back() {
+                    self.machine.write_msr(register, written);
                 }
             }
-            if differs {
-                changed |= config.bit();
-                // mistake: select-fought-for
-                if *select == Select::PutBack {
-                    *select = Select::Lost;
-                    counts[config.source] = Count::default();
-                    lost |= config.bit();
-                } else {
-                    *select = Select::PutBack;
-                }
+            if !differs {
+                continue;
+            }
+            changed |= config.bit();
+            selects[config.source] = owner.after_a_change();
+            if selects[config.source] == Select::Lost {
+                counts[config.source] = Count::default();
+                lost |= config.bit();
             }
         }
         active.remove(lost);
@@ -158,16 +151,15 @@ impl<M: Machine> Local<'_, M> {
             let total = &mut totals[counter.config.source];
             let looked = &mut looked[counter.config.counter];
             let came = counter.config.width.distance(counter.last, value);
-            let most = since.saturating_mul(MOST_EVENTS_A_TICK).saturating_add(UNTIMED_EVENTS);
             // With what the handler has added since the previous look.
             let all = total.counted.wrapping_add(came).wrapping_sub(looked.total);
-            // A counter that has come round is more than half its range below its last value.
-            let is_its_own = came <= counter.config.width.mask() / 2 && all <= most;
-            if !is_its_own {
+            let is_changed = changed & counter.config.bits() != 0;
+            let sighting = Sighting::judge(is_changed, came, all, since, counter.config.width);
+            if sighting == Sighting::Written {
                 note(changes, counter.config.write_msr, counter.last, value);
             }
             // mistake: change-counted
-            if is_its_own && changed & counter.config.bits() == 0 {
+            if sighting == Sighting::Counted {
                 total.add_up(counter, value);
                 looked.total = total.counted;
             } else {
@@ -180,6 +172,50 @@ impl<M: Machine> Local<'_, M> {
     }
 }
 
+/// What a look shows of the events that a counter has counted since the previous one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sighting {
+    /// They are its source's.
+    Counted,
+    /// What makes the counter count was changed meanwhile, so that nobody knows what it counted.
+    Changed,
+    /// Somebody has written the counter: no events can have brought it to its value.
+    Written,
+}
+
+impl Sighting {
+    /// `came`: events since the counter was last read; `all`: those since the previous look, which are
+    /// more where the handler has read it in between; `since`: ticks since that look.
+    fn judge(is_changed: bool, came: u64, all: u64, since: u64, width: CounterWidth) -> Self {
+        let most = since.saturating_mul(MOST_EVENTS_A_TICK).saturating_add(UNTIMED_EVENTS);
+        // A counter that somebody has lowered seems to have come round: it is then more than half its
+        // range above its last value.
+        if came > width.mask() / 2 || all > most {
+            Self::Written
+        } else if is_changed {
+            Self::Changed
+        } else {
+            Self::Counted
+        }
+    }
+}
+
+impl Select {
+    /// Whether a look that finds the select changed writes it again.
+    fn is_put_back(self) -> bool {
+        self == Self::Ours
+    }
+
+    /// Whose it is once a look has found it changed.
+    fn after_a_change(self) -> Self {
+        match self {
+            Self::Ours => Self::PutBack,
+            // mistake: select-fought-for
+            Self::PutBack | Self::Lost => Self::Lost,
+        }
+    }
+}
+
 /// Counts a change, and keeps it if it is the first.
 #[cold]
 fn note(changes: &mut Changes, register: u32, written: u64, found: u64) {
@@ -187,4 +223,48 @@ fn note(changes: &mut Changes, register: u32, written: u64, found: u64) {
         *changes = Changes { register, written, found, ..Changes::default() };
     }
     changes.number = changes.number.saturating_add(1);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_tells_whose_the_events_are() {
+        const WIDTH: CounterWidth = CounterWidth::new(48).unwrap();
+        const HALF: u64 = (1 << 47) - 1;
+        // In 1,000 ticks: 64 events in each of four cycles a tick, and those between two reads.
+        const MOST: u64 = 256_000 + 65_536;
+        for (is_changed, came, all, since, expected) in [
+            (false, 0, 0, 0, Sighting::Counted),
+            (false, 5, 5, 1_000, Sighting::Counted),
+            (false, MOST, MOST, 1_000, Sighting::Counted),
+            (false, MOST + 1, MOST + 1, 1_000, Sighting::Written),
+            // The handler has read it in between.
+            (false, 1, MOST, 1_000, Sighting::Counted),
+            (false, 1, MOST + 1, 1_000, Sighting::Written),
+            // Lowered, however long ago.
+            (false, HALF, HALF, u64::MAX, Sighting::Counted),
+            (false, HALF + 1, HALF + 1, u64::MAX, Sighting::Written),
+            (true, 5, 5, 1_000, Sighting::Changed),
+            (true, 0, 0, 0, Sighting::Changed),
+            // A value that is nobody's is said even so.
+            (true, MOST + 1, MOST + 1, 1_000, Sighting::Written),
+        ] {
+            let found = Sighting::judge(is_changed, came, all, since, WIDTH);
+            assert_eq!(found, expected, "{is_changed} {came} {all} {since}");
+        }
+    }
+
+    #[test]
+    fn a_select_is_put_back_once() {
+        let mut select = Select::Ours;
+        for (puts_back, next) in
+            [(true, Select::PutBack), (false, Select::Lost), (false, Select::Lost)]
+        {
+            assert_eq!(select.is_put_back(), puts_back);
+            select = select.after_a_change();
+            assert_eq!(select, next);
+        }
+    }
 }

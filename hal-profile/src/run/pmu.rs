@@ -282,6 +282,19 @@ pub(crate) fn select(capabilities: &Capabilities, shown: bool, config: &CounterC
     config.select | capabilities.enable | hidden(capabilities, shown, config)
 }
 
+/// The selects of a counter while it runs, each with its register: its own, and Merge in the next
+/// counter's where it takes a pair; none for a fixed counter.
+pub(crate) fn selects(
+    capabilities: &Capabilities,
+    shown: bool,
+    config: &CounterConfig,
+) -> impl Iterator<Item = (u32, u64)> {
+    let own = (config.select_msr, select(capabilities, shown, config));
+    let next = config.select_msr + capabilities.layout.stride;
+    let merge = config.pair.then_some((next, amd::MERGE_SELECT | capabilities.enable));
+    (config.select_msr != 0).then_some(own).into_iter().chain(merge)
+}
+
 /// The bit that hides a counter from user mode, unless it is to be shown.
 fn hidden(capabilities: &Capabilities, shown: bool, config: &CounterConfig) -> u64 {
     if shown { 0 } else { config.user_disable(capabilities) }
