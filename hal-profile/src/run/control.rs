@@ -10,7 +10,7 @@
 
 use crate::cpu::machine::Machine;
 use crate::plan::assign::EVERY_SLICE;
-use crate::plan::counter_config::{Active, CountedBy};
+use crate::plan::counter_config::{Active, CountedBy, CounterConfig};
 use crate::plan::index::SourceIndex;
 use crate::plan::program::{CpuProgram, ticks};
 use crate::run::host::Local;
@@ -199,18 +199,7 @@ impl<M: Machine> Local<'_, M> {
     /// Returns when that was, by the time-stamp counter.
     pub(crate) fn snapshot(&mut self, out: &mut [u8]) -> u64 {
         let runs = self.state.phase == Phase::Running;
-        let changed = if runs { self.look() } else { 0 };
-        let now = self.machine.timestamp();
-        if runs {
-            self.state.clock.observe(now);
-        }
-        let clock = &self.state.clock;
-        let mut enabled = clock.before.saturating_sub(clock.handled);
-        if runs {
-            self.read_all(changed, now);
-            self.count_timers(now);
-            enabled = self.counting(now);
-        }
+        let (now, enabled) = if runs { self.read_running() } else { self.read_stopped() };
         let Some(cpu_program) = self.cpu_program() else {
             return now;
         };
@@ -223,29 +212,51 @@ impl<M: Machine> Local<'_, M> {
         if out.len() != size_of_val(counts) {
             return now;
         }
-        // Most sources are on no counter now and unchanged since their last slice: all are copied,
-        // and the few that are on a counter are then written again with their current values.
+        // Most sources are on no counter now and as at the end of their last slice. All are copied, and
+        // the few others written over: 256 sources one by one would take more than the 3,000
+        // instructions for which interrupts may be masked.
         out.copy_from_slice(counts.as_bytes());
-        // When stopped, `end_slice` has already added the time of the last one.
-        let slice = if runs { state.order.now() } else { EVERY_SLICE };
-        // Sources on a counter now have running time from the current slice to add.
-        let ticks = state.clock.in_slice(now);
+        let slice = if runs { self.state.order.now() } else { EVERY_SLICE };
         for config in cpu_program.slice(slice) {
-            if state.selects[config.source] == Select::Lost {
-                continue;
+            if self.state.selects[config.source] != Select::Lost {
+                put(out, config.source, self.count_now(config, enabled, now));
             }
-            let count = state.counts[config.source];
-            let unknown = if runs { state.looked[config.counter].unknown } else { 0 };
-            let running = if config.slice == EVERY_SLICE {
-                // Between two slices only this driver runs.
-                enabled.saturating_sub(count.running.wrapping_add(unknown))
-            } else {
-                count.running.wrapping_add(ticks.saturating_sub(unknown))
-            };
-            let counted = state.totals[config.source].counted;
-            put(out, config.source, Count { counted, running, ..count });
         }
         now
+    }
+
+    /// Looks at the registers, reads every counter and counts the timers. Returns when that was, and for
+    /// how long sources have been enabled.
+    fn read_running(&mut self) -> (u64, u64) {
+        let changed = self.look();
+        let now = self.now();
+        self.read_all(changed, now);
+        self.count_timers(now);
+        (now, self.counting(now))
+    }
+
+    /// The same once the counters have stopped: their last read was the end of the last slice.
+    fn read_stopped(&mut self) -> (u64, u64) {
+        let clock = &self.state.clock;
+        let enabled = clock.before.saturating_sub(clock.handled);
+        (self.machine.timestamp(), enabled)
+    }
+
+    /// The count of a source that is on a counter, or was in every slice of a run that is over, with what
+    /// the present slice adds.
+    fn count_now(&self, config: &CounterConfig, enabled: u64, now: u64) -> Count {
+        let state = &*self.state;
+        let (count, total) = (state.counts[config.source], state.totals[config.source]);
+        let runs = state.phase == Phase::Running;
+        let unknown = if runs { state.looked[config.counter].unknown } else { 0 };
+        let running = if config.slice == EVERY_SLICE {
+            // Between two slices only this driver runs, so that nothing is missing there.
+            enabled.saturating_sub(total.unknown.wrapping_add(unknown))
+        } else {
+            let in_slice = state.clock.in_slice(now).saturating_sub(unknown);
+            count.running.wrapping_add(in_slice)
+        };
+        Count { counted: total.counted, running, ..count }
     }
 
     fn forget(&mut self) {
@@ -477,10 +488,13 @@ impl<M: Machine> Local<'_, M> {
         for counter in state.active.get() {
             let source = counter.config.source;
             let unknown = state.looked[counter.config.counter].unknown;
-            let (known, count) = (ticks.saturating_sub(unknown), &mut state.counts[source]);
-            state.totals[source].end_slice(count, known);
-            let time = if counter.config.slice == EVERY_SLICE { unknown } else { known };
-            count.running = count.running.wrapping_add(time);
+            let known = ticks.saturating_sub(unknown);
+            let (total, count) = (&mut state.totals[source], &mut state.counts[source]);
+            total.end_slice(count, known);
+            total.unknown = total.unknown.wrapping_add(unknown);
+            if counter.config.slice != EVERY_SLICE {
+                count.running = count.running.wrapping_add(known);
+            }
         }
         // No select is on and no overflow left for the next slice, or for another owner.
         pmu::clear(self.machine, &state.capabilities, &state.active);

@@ -57,8 +57,8 @@ pub struct ProcessorState {
     pub(crate) totals: PerSource<Total>,
     pub(crate) selects: PerSource<Select>,
     pub(crate) looked: PerCounter<Looked>,
-    /// The counts of each source at the end of its last slice, in the form of a reply. For sources
-    /// in every slice `running` is the time of which nobody knows what they counted.
+    /// The counts of each source at the end of its last slice, in the form of a reply. Sources in every
+    /// slice have no running time there: see [`Local::count_now`](crate::run::host::Local).
     pub(crate) counts: PerSource<Count>,
     pub(crate) order: Order,
     pub(crate) throttle: Throttle,
@@ -145,6 +145,8 @@ pub(crate) struct Total {
     pub(crate) current_period: u64,
     /// Sampling: events counted since the last sample.
     pub(crate) carried: u64,
+    /// How long, in the slices that are over, nobody knows what it counted.
+    pub(crate) unknown: u64,
 }
 
 /// What the last look at the registers has shown of a counter in the current slice.
