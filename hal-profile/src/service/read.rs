@@ -4,6 +4,7 @@ use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::reading::{Pages, Taken};
 use super::session::find;
 use super::{Host, Service};
+use crate::plan::cpu_set::ProcessorSet;
 use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};
 use crate::run::statistics::SampleStatistics;
@@ -12,6 +13,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use shared_types::ErrorCode;
 use shared_types::request::counts::{Changes, Snapshot, SnapshotPage};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
+
+/// The index that means no processor.
+const NONE: u32 = u32::MAX;
 
 impl<H: Host> Service<H> {
     pub(super) fn snapshot(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
@@ -39,9 +43,8 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// The page of the counts that begins with processor `first`. The first page reads the counts
-    /// in one pass over all processors, in which each writes its own part: of the reply, or, where
-    /// that cannot hold all, of the reading from which later pages are copied.
+    /// The page of the counts that begins with processor `first`. The first page takes a reading; later
+    /// ones are of the same, whatever has come between.
     pub(super) fn counts(
         &mut self,
         client: Client,
@@ -51,53 +54,25 @@ impl<H: Host> Service<H> {
         io: &mut IoBuffer<'_>,
     ) -> Answer {
         let session = find(&mut self.sessions, client, number)?;
-        let settings = &session.program.settings;
+        let settings = session.program.settings;
         // mistake: page-read-again
         let kept = self.reading.taken.filter(|_| first != 0);
-        let pages = kept.map_or(
-            Pages { processors: self.processors.count(), sources: settings.count },
-            |kept| kept.pages,
-        );
+        let all = Pages { processors: self.processors.count(), sources: settings.count };
+        let pages = kept.map_or(all, |kept| kept.pages);
         let unknown = refused(ErrorCode::ProcessorUnknown, first as u32, pages.processors as u64);
         let page = pages.beginning_with(first).ok_or(unknown)?;
         let head = size_of::<Snapshot>();
         let bytes = pages.bytes(&page);
         let length = head + bytes.len();
         io.need(length)?;
-        let (time, changes) = if let Some(kept) = kept {
-            (kept.time, kept.changes)
-        } else {
-            let part = if pages.are_several() {
-                self.reading.make_room(pages, H::counts)?
-            } else {
-                let part = io.tail(head).get_mut(..bytes.len()).unwrap_or_default();
-                part.fill(0);
-                part
-            };
-            let (time, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-            let (changed_first, changes) = (AtomicU32::new(u32::MAX), AtomicU32::new(0));
-            self.processors.run_on_each(&settings.processors, part, |local, out| {
-                time.fetch_max(local.snapshot(out), Ordering::Relaxed);
-                ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
-                if local.state.changes.number != 0 {
-                    changed_first.fetch_min(local.index as u32, Ordering::Relaxed);
-                    changes.fetch_add(local.state.changes.number, Ordering::Relaxed);
-                }
-            });
-            let (processor, number) = (changed_first.into_inner(), changes.into_inner());
-            let first = self.processors.run_on(processor as usize, |local| local.state.changes);
-            let changes =
-                first.map(|first| Changes { number, processor, ..first }).unwrap_or_default();
-            let time = time.into_inner();
-            if pages.are_several() {
-                self.reading.taken = Some(Taken { pages, time, changes });
-            }
-            if ended.into_inner() && self.runs(slot) {
-                self.stop_counters();
-                find(&mut self.sessions, client, number)?.refuse_ended()?;
-            }
-            (time, changes)
+        let taken = match kept {
+            Some(kept) => kept,
+            None => self.take_reading(pages, &settings.processors, io.tail(head))?,
         };
+        if taken.ended && self.runs(slot) {
+            self.stop_counters();
+            find(&mut self.sessions, client, number)?.refuse_ended()?;
+        }
         if pages.are_several() {
             io.put(head, self.reading.bytes(bytes));
         }
@@ -107,9 +82,54 @@ impl<H: Host> Service<H> {
             sources: pages.sources as u32,
             total: pages.processors as u32,
             reserved: 0,
-            time,
-            changes,
+            time: taken.time,
+            changes: taken.changes,
         })
+    }
+
+    /// Reads the counts in one pass over all processors, in which each writes its own part: of the reply
+    /// or, where that cannot hold all, of the reading that is kept for the later pages.
+    fn take_reading(
+        &mut self,
+        pages: Pages,
+        processors: &ProcessorSet,
+        reply: &mut [u8],
+    ) -> Result<Taken, Refused> {
+        let counts = if pages.are_several() {
+            self.reading.make_room(pages, H::counts)?
+        } else {
+            let all = pages.bytes(&(0..pages.processors));
+            let counts = reply.get_mut(all).unwrap_or_default();
+            counts.fill(0);
+            counts
+        };
+        let (time, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (changed_first, changes) = (AtomicU32::new(NONE), AtomicU32::new(0));
+        self.processors.run_on_each(processors, counts, |local, out| {
+            time.fetch_max(local.snapshot(out), Ordering::Relaxed);
+            ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
+            if local.state.changes.number != 0 {
+                changed_first.fetch_min(local.index as u32, Ordering::Relaxed);
+                changes.fetch_add(local.state.changes.number, Ordering::Relaxed);
+            }
+        });
+        // What the first of them has found takes five fields, which no atomic holds: it is asked again.
+        let (processor, number) = (changed_first.into_inner(), changes.into_inner());
+        let first = self.processors.run_on(processor as usize, |local| local.state.changes);
+        let taken = Taken {
+            pages,
+            time: time.into_inner(),
+            changes: first.map_or(Changes::default(), |first| Changes {
+                number,
+                processor,
+                ..first
+            }),
+            ended: ended.into_inner(),
+        };
+        if pages.are_several() {
+            self.reading.taken = Some(taken);
+        }
+        Ok(taken)
     }
 
     pub(super) fn drain(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {

@@ -56,6 +56,8 @@ pub(super) struct Taken {
     pub(super) time: u64,
     /// What others had changed by then.
     pub(super) changes: Changes,
+    /// A processor had ended its part of the run by then.
+    pub(super) ended: bool,
 }
 
 impl<C: DerefMut<Target = [Count]>> Reading<C> {
