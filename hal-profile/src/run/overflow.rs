@@ -10,13 +10,14 @@
 
 use crate::cpu::errata::rounded_reload;
 use crate::cpu::machine::Machine;
+use crate::plan::counter_config::Active;
 use crate::plan::index::SourceIndex;
 use crate::run::event_ring::DeferredEvents;
 use crate::run::host::Local;
 use crate::run::lbr::Reader;
 use crate::run::pmu;
 use crate::run::ring::{Ring, Word};
-use crate::run::state::{Due, Phase, ProcessorState};
+use crate::run::state::{Due, Phase, ProcessorState, Refusals, Total};
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::Decision;
 use shared_types::{Branch, ErrorCode, LossCause, Mode, Sample};
@@ -36,6 +37,23 @@ pub struct Interrupted {
     pub process: u32,
     /// Thread.
     pub thread: u32,
+}
+
+/// The last read of a counter that is halted, before its slice ends: its value if it has overflowed;
+/// otherwise its events are added to the total.
+#[cold]
+fn drain_halted(
+    machine: &mut impl Machine,
+    refusals: Refusals,
+    counter: &mut Active,
+    total: &mut Total,
+) -> Option<u64> {
+    let value = pmu::read(machine, refusals, counter);
+    if counter.overflowed(value) {
+        return Some(value);
+    }
+    total.add_up(counter, value);
+    None
 }
 
 /// Records the sample of a period, or the reason why there is none.
@@ -223,12 +241,7 @@ impl<M: Machine> Local<'_, M> {
             let value = if running {
                 pmu::overflowed(machine, capabilities, *refusals, counter, alone)
             } else {
-                let value = pmu::read(machine, *refusals, counter);
-                // Halted: its last read before `end_slice`.
-                if !counter.overflowed(value) {
-                    total.add_up(counter, value);
-                }
-                counter.overflowed(value).then_some(value)
+                drain_halted(machine, *refusals, counter, total)
             };
             let Some(value) = value else {
                 continue;
