@@ -148,8 +148,11 @@ pub struct QueuedDpc {
     pub arguments: [u64; 3],
     /// The request whose thread queued it.
     pub request: Option<u64>,
-    /// Its processor is not interrupted for it: it may wait there for a long time.
-    pub patient: bool,
+    /// It goes to the front of the queue.
+    pub first: bool,
+    /// At the front of the queue, in how many steps it begins once while anything else goes on: more
+    /// than 1 if its processor is not interrupted for it.
+    pub patience: u16,
 }
 
 #[derive(Default)]
@@ -197,6 +200,8 @@ pub struct Machine {
     pub unmodelled: Vec<String>,
     /// Interrupts and timers come at any moment, not only because of a workload.
     pub disturbed: bool,
+    /// Slices have a few instructions only: so what comes between two of them is likely to be tried.
+    pub finely: bool,
     /// Overflow interrupts that were delivered to the driver.
     pub interrupts: u64,
     /// Threads that had to wait for another's lock.
@@ -211,6 +216,8 @@ pub struct Machine {
     idle: Vec<usize>,
     loaded: Option<usize>,
     running_on: usize,
+    /// Nothing goes on but DPCs that may begin late.
+    only_late: bool,
 }
 
 impl Machine {
@@ -227,6 +234,7 @@ impl Machine {
             budget: Budget::default(),
             unmodelled: Vec::new(),
             disturbed: false,
+            finely: false,
             interrupts: 0,
             contended: 0,
             calls: Fingerprint::default(),
@@ -237,6 +245,7 @@ impl Machine {
             idle: Vec::new(),
             loaded: None,
             running_on: 0,
+            only_late: false,
         };
         kernel::boot(&mut machine);
         kmdf::boot(&mut machine)?;

@@ -4,12 +4,19 @@ use super::{INVALID_PARAMETER, broken, done, timer, touch};
 use crate::machine::{Machine, Outcome, QueuedDpc, Wait};
 use crate::rules::{Rule, Violation};
 
-/// MediumImportance, HighImportance and MediumHighImportance of KDPC_IMPORTANCE: with the latter two
-/// another processor is interrupted ("Organization of DPC Queues"). Windows Internals, 7th edition,
-/// part 2, table 8-7, says that an idle one is with the first, too; not modelled.
+/// KDPC_IMPORTANCE (wdm.h). HighImportance puts a DPC at the front of its processor's queue, the
+/// others at its end (KeSetImportanceDpc's page).
+///
+/// The current processor is interrupted for all but LowImportance, another one for the last two
+/// ("Organization of DPC Queues"). Windows Internals, 7th edition, part 2, table 8-7, says that an
+/// idle one is for MediumImportance, too; not modelled.
+const LOW_IMPORTANCE: u64 = 0;
 const MEDIUM_IMPORTANCE: u64 = 1;
 const HIGH_IMPORTANCE: u64 = 2;
 const MEDIUM_HIGH_IMPORTANCE: u64 = 3;
+/// How late a DPC begins for which its processor is not interrupted, no page says: see
+/// [`QueuedDpc::patience`].
+const PATIENCE: [u16; 3] = [4, 64, 4096];
 
 /// A KDPC that was initialized.
 #[derive(Clone, Copy)]
@@ -91,14 +98,17 @@ pub(super) fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         return broken(Rule::Wakes, what);
     }
     one.queued = true;
+    let one = *one;
+    let target = one.target.unwrap_or(current);
+    let begins = interrupts || target == current && one.importance != LOW_IMPORTANCE;
     let queued = QueuedDpc {
         object: at,
         routine: one.routine,
         arguments: [one.context, first, second],
         request,
-        patient: !interrupts,
+        first: one.importance == HIGH_IMPORTANCE,
+        patience: if begins { 1 } else { PATIENCE[m.rng.usize(0..PATIENCE.len())] },
     };
-    let target = one.target.unwrap_or(current);
     m.queue_dpc(target, queued);
     Ok(Outcome::Return(1))
 }

@@ -53,7 +53,8 @@ fn expire(machine: &mut Machine, moment: u64) {
                 routine: timer.callback,
                 arguments: [timer.context, 0, 0],
                 request: None,
-                patient: false,
+                first: false,
+                patience: 1,
             },
         );
     }

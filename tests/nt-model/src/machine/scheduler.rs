@@ -92,7 +92,12 @@ impl Machine {
 
     /// Puts a DPC into a processor's queue.
     pub fn queue_dpc(&mut self, processor: usize, dpc: QueuedDpc) {
-        self.processors[processor].dpcs.push_back(dpc);
+        let queue = &mut self.processors[processor].dpcs;
+        if dpc.first {
+            queue.push_front(dpc);
+        } else {
+            queue.push_back(dpc);
+        }
     }
 
     /// Whether a DPC, or a timer's callback, is queued or runs.
@@ -116,6 +121,17 @@ impl Machine {
             let mut pile = processor.pile.iter();
             !processor.dpcs.is_empty() || pile.any(|&id| self.activities[id].object != 0)
         })
+    }
+
+    /// The number of DPCs and timers' callbacks that are queued.
+    pub fn queued_dpcs(&self) -> usize {
+        self.processors.iter().map(|processor| processor.dpcs.len()).sum()
+    }
+
+    /// What is queued begins soon: once in so many steps, if its processor is not interrupted for it.
+    pub fn hasten_dpcs(&mut self, patience: u16) {
+        let queues = self.processors.iter_mut().flat_map(|processor| &mut processor.dpcs);
+        queues.for_each(|dpc| dpc.patience = dpc.patience.min(patience));
     }
 
     /// Whether all processors could lose their registers now: nothing is above PASSIVE_LEVEL or has
@@ -161,6 +177,7 @@ impl Machine {
             return Ok(false);
         }
         let index = able[self.rng.usize(0..able.len())];
+        self.only_late = ready.is_empty() && (0..self.processors.len()).all(|i| self.may_rest(i));
         self.choose_activity(index, &ready)?;
         let Some(&id) = self.processors[index].pile.last() else {
             return Ok(true);
@@ -187,8 +204,15 @@ impl Machine {
         Ok(true)
     }
 
+    /// Whether a processor has nothing to do at once.
+    fn may_rest(&self, index: usize) -> bool {
+        let processor = &self.processors[index];
+        let late = processor.dpcs.front().is_none_or(|dpc| dpc.patience > 1);
+        late && processor.interrupt.is_none() && processor.pile.is_empty()
+    }
+
     pub(super) fn slice(&mut self) -> u64 {
-        let most = [4, 64, 1000, 20_000][self.rng.usize(0..4)];
+        let most = [4, 64, 1000, 20_000][if self.finely { 0 } else { self.rng.usize(0..4) }];
         self.rng.u64(1..=most)
     }
 
@@ -214,10 +238,11 @@ impl Machine {
             return self.deliver(index, &interrupted);
         }
         let first = self.processors[index].dpcs.front();
-        let late = if first.is_some_and(|dpc| dpc.patient) {
-            self.rng.u8(0..16) != 0
-        } else {
-            top.is_some() && self.rng.u8(0..4) == 0
+        let late = match first {
+            Some(&QueuedDpc { patience: patience @ 2.., .. }) => {
+                !self.only_late && self.rng.u16(0..patience) != 0
+            }
+            _ => top.is_some() && self.rng.u8(0..4) == 0,
         };
         if irql < DISPATCH
             && !late
