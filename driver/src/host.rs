@@ -132,8 +132,7 @@ impl Host {
         reason = "that the host is borrowed alone is what makes it sound"
     )]
     fn set_event_ring(&mut self, ring: Option<Pool<Word>>) {
-        // SAFETY: nothing runs, as the core promises; the host is used under the device's lock, and is
-        // borrowed exclusively.
+        // SAFETY: the host is used under the device's lock, and is borrowed exclusively.
         unsafe { SYSTEM_EVENTS.set_ring(ring) };
     }
 

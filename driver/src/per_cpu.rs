@@ -85,6 +85,8 @@ impl PerCpu {
         // By high importance a processor begins at once, and an idle one is woken; by medium
         // importance it should begin when it next handles DPCs (WDK, "Organization of DPC Queues").
         // Windows Internals, 7th edition, part 2, table 8-7, says that an idle one is woken then too.
+        // One of high importance goes to the front of the queue, and so overtakes a poll that was
+        // queued before it (WDK, "KeSetImportanceDpc"): nothing may rely on their order.
         // SAFETY: `tick` checks whether there is anything to do.
         let slice = unsafe { Dpc::new(number, Some(tick), _KDPC_IMPORTANCE::HighImportance) }?;
         // SAFETY: as above.
@@ -320,8 +322,14 @@ unsafe extern "C" fn tick(
     if let Some(table) = unsafe { published() }
         && let Some(per_cpu) = table.per_cpu(current.index())
     {
-        let ticked = per_cpu
-            .enter_unasked(&mut current, table, |local| (local.tick(), local.take_deferred()));
+        let ticked = per_cpu.enter_unasked(&mut current, table, |local| {
+            // What interrupts noted in a run that is over is STOP's to write: the ring may be that of
+            // the next session. In a run, the ring stays until this DPC has ended.
+            // mistake: notes-of-a-run-that-is-over
+            let runs = local.state.is_running();
+            let waits = local.tick();
+            (waits, runs.then(|| local.take_deferred()))
+        });
         // Two visits: interrupts are masked in each, and a pending one must come in between. Without
         // that, its overflow would be counted as missed though its interrupt was on the way.
         let Some((waits, notes)) = ticked else { return };
@@ -329,7 +337,8 @@ unsafe extern "C" fn tick(
             // Interrupts were enabled in between, so a pending one has been handled.
             let _ = per_cpu.enter_unasked(&mut current, table, |local| local.settle());
         }
-        notes.events(per_cpu.index()).for_each(|event| SYSTEM_EVENTS.put(&event));
+        let events = notes.iter().flat_map(|notes| notes.events(per_cpu.index()));
+        events.for_each(|event| SYSTEM_EVENTS.put(&event));
     }
 }
 

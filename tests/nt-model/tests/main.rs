@@ -17,6 +17,7 @@ mod skid;
 mod soak;
 mod start;
 mod threads;
+mod ticks;
 mod timer;
 mod tool;
 mod variants;

@@ -4,6 +4,7 @@
 //! variants.toml lists the mistakes.
 
 use crate::client::Client;
+use crate::ticks;
 use hal_profile::service::About;
 use halprof_tests::backend::{Backend, unbroken};
 use halprof_tests::branches::recorders;
@@ -426,6 +427,8 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
         "slices-of-many" => slices_of_many(file, &leaves, seed),
         "stuck-until-removal" => stuck_until_removal(file, &leaves, seed).map(|()| None),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
+        "late-ticks" => late_ticks(file, &leaves, seed, true),
+        "late-ticks-without-memory" => late_ticks(file, &leaves, seed, false),
         _ => compare(file, &leaves, scenario, seed),
     };
     match played {
@@ -568,6 +571,26 @@ fn stuck_until_removal(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), 
     client.model.machine.kernel.keeps_handler = false;
     client.model.close(&client.handle)?;
     client.model.remove()
+}
+
+/// What a scenario yields, if that is wrong.
+type Difference = Result<Option<String>, Violation>;
+
+fn unless<T: std::fmt::Debug>(right: bool, found: T) -> Option<String> {
+    (!right).then(|| format!("{found:?}"))
+}
+
+/// A device as it was made, and started.
+fn working(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Device, Violation> {
+    let mut device = Device::new(file, leaves, seed).expect("a machine");
+    assert_eq!(device.start()?, 0);
+    Ok(device)
+}
+
+fn late_ticks(file: &[u8], leaves: &[Leaves], seed: u64, memory: bool) -> Difference {
+    let device = working(file, &repeat(leaves, ticks::PROCESSORS), seed)?;
+    let events = ticks::overtaken_ticks(device, memory)?;
+    Ok(unless(!memory || ticks::is_uneventful(&events), events))
 }
 
 /// A processor is added while the device is being removed: before its hardware is released, or
