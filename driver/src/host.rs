@@ -262,14 +262,14 @@ impl Processors for Host {
     }
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
-        // Without the page nobody could unmask LVTPC: one interrupt would be the last.
-        if overflows == Overflows::Interrupt && self.apic.failed() {
-            let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
-            return Err(Unreserved { error: ErrorCode::InterruptTaken, status });
-        }
         // Whatever an earlier session has left may have become free.
         self.release_counters();
         let Some(unreleased) = &self.reservation else {
+            // Without the page nobody could unmask LVTPC: one interrupt would be the last.
+            if overflows == Overflows::Interrupt && self.apic.failed() {
+                let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
+                return Err(Unreserved { error: ErrorCode::InterruptTaken, status });
+            }
             self.reservation = Some(Reservation::new(overflows)?);
             return Ok(());
         };

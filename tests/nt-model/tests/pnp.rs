@@ -228,6 +228,26 @@ fn stopped_with_a_handler_that_stays() {
     }
 }
 
+/// Nor can the page of the local APIC be mapped when the device is started again. As long as the
+/// handler stays, that is what users are told.
+#[test]
+fn stopped_with_a_handler_that_stays_and_started_without_a_page() {
+    let Some(mut client) = working(1) else { return };
+    running(&mut client);
+    client.model.machine.kernel.keeps_handler = true;
+    unbroken(client.model.stop());
+    // The call before it registers for added processors.
+    client.model.machine.kernel.fail_after = Some(1);
+    assert_eq!(unbroken(client.model.start_device()), 0);
+    assert_eq!(client.model.machine.kernel.failed, ["MmMapIoSpaceEx"]);
+    let session = configured(&mut client);
+    for (keeps, error) in [(true, ErrorCode::HandlerStuck), (false, ErrorCode::InterruptTaken)] {
+        client.model.machine.kernel.keeps_handler = keeps;
+        assert_eq!(client.about(session::START, session).error(), Some(error));
+    }
+    client.end();
+}
+
 /// Windows refuses to remove the handler, and the start that would ask again fails: the device's
 /// removal asks for the last time. The image stays in memory, because another processor may still
 /// be in the handler.
