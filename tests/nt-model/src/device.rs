@@ -66,10 +66,12 @@ pub struct Device {
     stage: pnp::Stage,
     /// If set, D0Entry returns this instead of its own status when it is next called.
     pub d0_entry_answers: Option<u32>,
-    /// The bus cannot power the device up at its next start or waking.
-    pub power_up_fails: bool,
-    /// If set, the device's interface cannot be enabled at its next start, which has this status.
-    pub interface_fails: Option<u32>,
+    /// If set, the bus fails the device's next start with this status.
+    pub bus_fails_start: Option<u32>,
+    /// The device's interface cannot be enabled.
+    pub interface_fails: bool,
+    /// If set, WMI cannot be registered with at the device's first start, which has this status.
+    pub wmi_fails: Option<u32>,
     /// The system has shut down.
     is_off: bool,
     work: Work,
@@ -103,8 +105,9 @@ impl Device {
             image_size: image.bytes.len() as u64,
             stage: pnp::Stage::Unloaded,
             d0_entry_answers: None,
-            power_up_fails: false,
-            interface_fails: None,
+            bus_fails_start: None,
+            interface_fails: false,
+            wmi_fails: None,
             is_off: false,
             work: Work::None,
             short_changes: Vec::new(),

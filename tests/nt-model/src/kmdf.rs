@@ -132,7 +132,9 @@ pub struct Framework {
     pub presented_by_a_third: u64,
     /// Buffers that the driver has retrieved although their client can write them at the same time.
     pub shared_buffers: u64,
-    /// Whether a client can find the device by its interface: from D0Entry to ReleaseHardware.
+    /// Whether the device's first start has set its interface, and registered with WMI.
+    pub published: bool,
+    /// Whether a client can find the device by its interface: from its first start until it is removed.
     pub interface_enabled: bool,
     /// Whether a client can find it by its link: until it is removed.
     pub linked: bool,
@@ -598,7 +600,8 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     let framework = &mut m.framework;
     framework.callbacks = init;
-    (framework.device, framework.init_is_open, framework.started) = (Some(device), false, false);
+    (framework.device, framework.init_is_open) = (Some(device), false);
+    (framework.started, framework.published) = (false, false);
     m.engine.write_u64(out, device);
     done()
 }

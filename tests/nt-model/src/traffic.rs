@@ -287,30 +287,11 @@ impl<'a> Traffic<'a> {
         if self.gone {
             return;
         }
-        let fails = self.bus_fails();
-        let steps = &mut self.lanes[POWER].steps;
-        steps.extend([Step::Power(power::D0_EXIT, vec![D3]), Step::Lose]);
-        if fails {
-            steps.extend([
-                Step::Power(power::RELEASE, vec![0]),
-                Step::Power(power::SURPRISE, Vec::new()),
-            ]);
-            self.lost();
-        } else {
-            steps.push_back(Step::Power(power::D0_ENTRY, vec![D3]));
-        }
-    }
-
-    /// Whether the bus fails to power the device up: seldom.
-    fn bus_fails(&mut self) -> bool {
-        self.load.rng.u8(0..16) == 0
-    }
-
-    /// The device is lost: its hardware is released, and it is removed when every handle is closed.
-    fn lost(&mut self) {
-        self.gone = true;
-        self.device.machine.kernel.profiling = 0;
-        self.device.hardware_released();
+        self.lanes[POWER].steps.extend([
+            Step::Power(power::D0_EXIT, vec![D3]),
+            Step::Lose,
+            Step::Power(power::D0_ENTRY, vec![D3]),
+        ]);
     }
 
     /// PnP's query-stop is refused while a thread keeps the counters of a session that has ended; a
@@ -320,19 +301,12 @@ impl<'a> Traffic<'a> {
             return;
         }
         self.pool_differs = true;
-        let fails = self.bus_fails();
-        let steps = &mut self.lanes[POWER].steps;
-        steps.extend([
+        self.lanes[POWER].steps.extend([
             Step::Power(power::D0_EXIT, vec![D3_FINAL]),
             Step::Power(power::RELEASE, vec![0]),
             Step::Power(power::PREPARE, vec![0, 0]),
+            Step::Power(power::D0_ENTRY, vec![D3_FINAL]),
         ]);
-        if fails {
-            steps.push_back(Step::Power(power::RELEASE, vec![0]));
-            self.lost();
-        } else {
-            steps.push_back(Step::Power(power::D0_ENTRY, vec![D3_FINAL]));
-        }
     }
 
     /// The device disappears: the driver is notified, the device leaves D0 and its hardware is
@@ -367,7 +341,9 @@ impl<'a> Traffic<'a> {
     fn not_started(&mut self) {
         let release = Step::Power(power::RELEASE, vec![0]);
         self.lanes[POWER].steps = VecDeque::from([release]);
-        self.lost();
+        self.gone = true;
+        self.device.machine.kernel.profiling = 0;
+        self.device.hardware_released();
     }
 
     fn add(&mut self) {

@@ -346,42 +346,42 @@ fn d0_entry_fails() {
     client.end();
 }
 
-/// D0Entry is not called then; ReleaseHardware is, within the start.
+/// The bus fails the start: no callback is called, and the device answers all the same.
 #[test]
-fn the_bus_fails_to_power_it_up() {
+fn the_bus_fails_its_start() {
     let Some(mut device) = loaded(1) else { return };
     assert_eq!(unbroken(device.add()), 0);
-    device.power_up_fails = true;
-    assert_eq!(unbroken(device.start_device()), DEVICE_POWER_FAILURE);
-    assert_eq!(device.machine.framework.called, [prepared(), released()]);
-    assert_eq!(unbroken(device.start_device()), 0);
+    device.bus_fails_start = Some(UNSUCCESSFUL);
+    assert_eq!(unbroken(device.start_device()), UNSUCCESSFUL);
+    assert_eq!(device.machine.framework.called, []);
     let mut client = Client::on(device);
-    running(&mut client);
+    assert_eq!(greets(&mut client), NtStatus::DEVICE_NOT_READY);
     client.end();
 }
 
-/// The session that slept still holds its counters, and nothing of it is left.
-#[test]
-fn the_bus_fails_to_power_it_up_after_sleep() {
-    each_seed(|mut client| {
-        running(&mut client);
-        unbroken(client.model.sleep());
-        client.model.power_up_fails = true;
-        unbroken(client.model.wake());
-        let orders = [(D0_EXIT, vec![D3]), released()];
-        assert_eq!(client.model.machine.framework.called, orders);
-        assert!(client.model.machine.kernel.counters.is_none());
-        assert_eq!(greets(&mut client), NtStatus::DEVICE_NOT_READY);
-        client.end();
-    });
-}
-
-/// It was in D0 when its start failed.
+/// The device works, and is found by its link only: no later start sets the interface.
 #[test]
 fn the_interface_cannot_be_enabled() {
     let Some(mut device) = loaded(1) else { return };
     assert_eq!(unbroken(device.add()), 0);
-    device.interface_fails = Some(UNSUCCESSFUL);
+    device.interface_fails = true;
+    assert_eq!(unbroken(device.start_device()), 0);
+    device.interface_fails = false;
+    let mut client = Client::on(device);
+    running(&mut client);
+    assert_eq!(unbroken(client.model.start_again()), 0);
+    running(&mut client);
+    assert!(client.model.machine.framework.linked);
+    assert!(!client.model.machine.framework.interface_enabled);
+    client.end();
+}
+
+/// The device was in D0 when its start failed.
+#[test]
+fn wmi_cannot_be_registered_with() {
+    let Some(mut device) = loaded(1) else { return };
+    assert_eq!(unbroken(device.add()), 0);
+    device.wmi_fails = Some(UNSUCCESSFUL);
     assert_eq!(unbroken(device.start_device()), UNSUCCESSFUL);
     let orders = [prepared(), started(), stopped(), released()];
     assert_eq!(device.machine.framework.called, orders);

@@ -103,32 +103,38 @@ impl Device {
         Ok(status as u32)
     }
 
-    /// Starts the device, for the first time or after [`Self::stop`]. If PrepareHardware or D0Entry
-    /// fails, or the bus cannot power the device up, ReleaseHardware is called at once, and D0Exit is
-    /// not (their pages). If its interface cannot be enabled, it leaves D0 again
-    /// (PnpEventEnableInterfaces).
+    /// Starts the device, for the first time or after [`Self::stop`]. If the bus fails that, nothing
+    /// is called. If PrepareHardware or D0Entry fails, ReleaseHardware is called at once, and D0Exit is
+    /// not (their pages).
+    ///
+    /// The first start enables the interface, whose failure nobody looks at
+    /// (FxDeviceInterface::SetState), and then registers with WMI: if that fails, the device leaves D0
+    /// again (PnpEventEnableInterfaces).
     pub fn start_device(&mut self) -> Result<u32, Violation> {
+        if let Some(status) = self.bus_fails_start.take() {
+            return Ok(status);
+        }
         self.machine.framework.started = true;
         let status = self.power(power::PREPARE, &[0, 0])?;
         if failed(status) {
             self.release_hardware()?;
             return Ok(status as u32);
         }
-        if self.bus_fails() || failed(self.enter_d0(D3_FINAL)?) {
+        if failed(self.enter_d0(D3_FINAL)?) {
             self.release_hardware()?;
             return Ok(DEVICE_POWER_FAILURE);
         }
-        if let Some(status) = self.interface_fails.take() {
+        let framework = &mut self.machine.framework;
+        if std::mem::replace(&mut framework.published, true) {
+            return Ok(0);
+        }
+        framework.interface_enabled = !self.interface_fails;
+        if let Some(status) = self.wmi_fails.take() {
+            framework.interface_enabled = false;
             self.stop()?;
             return Ok(status);
         }
-        self.machine.framework.interface_enabled = true;
         Ok(0)
-    }
-
-    /// Whether the bus fails to power the device up this time.
-    fn bus_fails(&mut self) -> bool {
-        std::mem::take(&mut self.power_up_fails)
     }
 
     fn enter_d0(&mut self, from: u64) -> Result<u64, Violation> {
@@ -236,11 +242,11 @@ impl Device {
     }
 
     /// The system wakes, and the device with it. Clients run as soon as the system is awake, which
-    /// is before this: a request between [`Self::sleep`] and this call comes from such a client. If
-    /// D0Entry fails, or the bus cannot power the device up and D0Entry is not called, the hardware is
-    /// released, and then the device is removed by surprise.
+    /// is before this: a request between [`Self::sleep`] and this call comes from such a client. Whether
+    /// the bus has powered the device up, nobody looks (FxPkgFdo::RaiseDevicePowerCompletion). If
+    /// D0Entry fails, the hardware is released, and then the device is removed by surprise.
     pub fn wake(&mut self) -> Result<(), Violation> {
-        if self.bus_fails() || failed(self.enter_d0(D3)?) {
+        if failed(self.enter_d0(D3)?) {
             self.release_hardware()?;
             self.power(power::SURPRISE, &[])?;
         }
