@@ -90,7 +90,8 @@ unsafe fn create_device(mut init: PWDFDEVICE_INIT) -> Result<(), Failed> {
     attributes.SynchronizationScope = _WDF_SYNCHRONIZATION_SCOPE::WdfSynchronizationScopeNone;
     let mut device: WDFDEVICE = null_mut();
     // A second device fails here, with STATUS_OBJECT_NAME_COLLISION: its name is taken until the
-    // first is deleted. So one `DEVICE` serves all.
+    // first is deleted. So one `DEVICE` serves all. Its attributes, with the cleanup callback, are not
+    // attached then (fxdeviceapi.cpp of KMDF's published source).
     // SAFETY: `init` is consumed; the attributes are complete.
     check(unsafe {
         call_unsafe_wdf_function_binding!(
@@ -234,13 +235,10 @@ unsafe fn publish(device: WDFDEVICE) -> Result<(), Failed> {
 }
 
 /// EVT_WDF_OBJECT_CONTEXT_CLEANUP of the device. PASSIVE_LEVEL.
-unsafe extern "C" fn device_cleanup(object: WDFOBJECT) {
-    // Not for one whose creation has failed while another exists.
-    if object == wdf::device().cast() {
-        // SAFETY: the framework has cleaned up the lock, its child; no other callback of this
-        // device runs or follows.
-        unsafe { DEVICE.state.alone() }.clean_up();
-    }
+unsafe extern "C" fn device_cleanup(_device: WDFOBJECT) {
+    // SAFETY: the framework has cleaned up the lock, its child; no other callback of this device runs
+    // or follows.
+    unsafe { DEVICE.state.alone() }.clean_up();
 }
 
 /// EVT_WDF_DEVICE_PREPARE_HARDWARE. PASSIVE_LEVEL.
