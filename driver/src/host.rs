@@ -266,6 +266,7 @@ impl Processors for Host {
         self.release_counters();
         let Some(unreleased) = &self.reservation else {
             // Without the page nobody could unmask LVTPC: one interrupt would be the last.
+            // mistake: without-the-page
             if overflows == Overflows::Interrupt && self.apic.failed() {
                 let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
                 return Err(Unreserved { error: ErrorCode::InterruptTaken, status });
@@ -307,7 +308,8 @@ impl Processors for Host {
             return;
         };
         let interrupts = reservation.interrupts();
-        // Threads first: Windows must not read a counter at a context switch that others program.
+        // Threads first: Windows must not read a counter at a context switch that others program. As
+        // long as it does, the handler stays, for each interrupt masks LVTPC.
         if reservation.unregister_threads().is_err() || reservation.remove_interrupt().is_err() {
             self.keep(reservation);
             return;

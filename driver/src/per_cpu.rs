@@ -162,6 +162,7 @@ impl PerCpu {
             let mut local = Local { index: self.index(), machine, state, ring, program };
             let result = work(&mut local);
             // Still masked: an interrupt that comes afterwards finds the flag and the state alike.
+            // mistake: a-run-is-never-over
             self.running.note(local.state.is_running());
             result
         }))
@@ -177,6 +178,7 @@ impl PerCpu {
     ) -> Option<R> {
         // Only work on this processor can end the run, so it cannot end before this returns.
         // While nothing runs, the program may be written and the ring freed at any moment.
+        // mistake: whether-it-runs-is-not-asked
         let shared = self.running.then(|| (table.program(), self.ring()));
         let (program, ring) = shared.unwrap_or_else(|| (&table.idle, &[]));
         self.enter(current, program, ring, work)
@@ -327,6 +329,7 @@ unsafe extern "C" fn tick(
             // the next session. In a run, the ring stays until this DPC has ended.
             // mistake: notes-of-a-run-that-is-over
             let runs = local.state.is_running();
+            // mistake: settled-in-the-same-visit
             let waits = local.tick();
             (waits, runs.then(|| local.take_deferred()))
         });

@@ -145,8 +145,11 @@ pub struct Bus {
     pub calls: u64,
     /// A slice ends when interrupts are unmasked, so that a pending one comes at once.
     pub stops_at_unmask: bool,
-    /// Whether a loop waits for events: one at PASSIVE_LEVEL goes through a list.
-    pub waits: bool,
+    /// Whether what runs is above PASSIVE_LEVEL: a loop there waits for events, one of a thread goes
+    /// through a list.
+    pub raised: bool,
+    /// Accesses to the driver's memory, if someone wants them.
+    pub accesses: Option<Accesses>,
     /// What drives the PMUs, if the instructions themselves do.
     pub guest: Option<Guest>,
     /// The instructions one by one, if someone wants them: the engine then stops after each.
@@ -165,6 +168,15 @@ pub struct Bus {
     budget: u64,
     stretches: Vec<Stretch>,
     violation: Option<Violation>,
+}
+
+/// Which words of 8 bytes of the driver's memory were accessed, apart from stacks.
+#[derive(Default)]
+pub struct Accesses {
+    /// Written by threads at PASSIVE_LEVEL.
+    pub written: FxHashSet<u64>,
+    /// Read above PASSIVE_LEVEL.
+    pub read: FxHashSet<u64>,
 }
 
 /// A kernel stack.
@@ -212,6 +224,19 @@ impl Bus {
         &mut self.stretches[self.current]
     }
 
+    /// Notes an access to the arena.
+    pub(crate) fn access(&mut self, writes: bool, at: u64, size: u64) {
+        let Some(accesses) = &mut self.accesses else { return };
+        let words = match (writes, self.raised) {
+            (true, false) => &mut accesses.written,
+            (false, true) => &mut accesses.read,
+            _ => return,
+        };
+        if size > 0 && !(self.stack.start..self.stack.end).contains(&at) {
+            words.extend((at / 8..=(at + size - 1) / 8).map(|word| word * 8));
+        }
+    }
+
     /// The running processor's registers are about to be read or written.
     fn touch_registers(&mut self) {
         if let Some(guest) = &mut self.guest
@@ -245,7 +270,7 @@ impl Bus {
         let [first, second, third, _] = stretch.last;
         stretch.last = [address, first, second, third];
         let spins = stretch.turns == SPIN;
-        if spins && self.waits && self.guest.is_none() {
+        if spins && self.raised && self.guest.is_none() {
             self.exercise();
             self.budget = 0;
         }
@@ -837,6 +862,7 @@ fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _:
     let at = ARENA + (at - physical(ARENA));
     let bus = unicorn.get_data_mut();
     bus.stack.touch(at);
+    bus.access(kind == MemType::WRITE, at, size as u64);
     if !bus.arena.allows(at, size as u64) {
         let what = format!("{kind:?} of {size} bytes at {at:#x}, which is not the driver's");
         must(unicorn, Err(Violation::new(Rule::Memory, what)));

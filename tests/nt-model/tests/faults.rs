@@ -1,10 +1,11 @@
 //! Whichever call fails, is everything before it undone, and does the driver go on?
 
 use crate::client::{Client, client};
+use halprof_tests::backend::unbroken;
 use halprof_tests::driver;
 use halprof_tests::requests::{bytes, configure, header, spec};
-use halprof_tests::wire::{PROCESS, about, plain};
-use nt_model::device::Device;
+use halprof_tests::wire::{PROCESS, Refusal, about, plain};
+use nt_model::{Device, Violation};
 use shared_types::request::counts::{Count, SNAPSHOT_BYTES_MAX, Snapshot};
 use shared_types::request::session::{Opened, Spec};
 use shared_types::request::{RequestCode, counts, machine, samples, session, source};
@@ -225,10 +226,41 @@ fn memory_for_pages_comes_from_start() {
     client.end();
 }
 
-/// LVTPC in the page, and in x2APIC mode; its mask bit.
+/// Without the page of the local APIC nobody could unmask LVTPC: sampling is refused with the status
+/// of a lack of memory, before it takes the counters, and counting goes on. `device`: loaded. Returns
+/// how START is refused.
+pub(crate) fn no_page_of_the_local_apic(mut device: Device) -> Result<Option<Refusal>, Violation> {
+    assert_eq!(device.add()?, 0);
+    // The call before it registers for added processors.
+    device.machine.kernel.fail_after = Some(1);
+    assert_eq!(device.start_device()?, 0);
+    assert_eq!(device.machine.kernel.failed, [TOLERATED]);
+    let mut client = Client::on(device);
+    let number = client.configured(session::SAMPLE, &[spec(2)]);
+    let refusal = client.about(session::START, number).refusal();
+    client.run(spec(2), 0);
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
+    Ok(refusal)
+}
+
+/// How START is refused then.
+pub(crate) const NO_PAGE: Refusal = (ErrorCode::InterruptTaken, 0, 0xC000_009A);
+
+#[test]
+fn sampling_without_the_page_of_the_local_apic() {
+    let Some(file) = driver::file() else { return };
+    let mut device = made(&file, "skylake", 1);
+    assert_eq!(device.load().expect("no rule"), 0);
+    assert_eq!(unbroken(no_page_of_the_local_apic(device)), Some(NO_PAGE));
+}
+
+/// LVTPC in the page, and in x2APIC mode; its mask bit, its delivery mode, and NMI.
 const LVTPC: u32 = 0x340;
 const LVTPC_MSR: u32 = 0x834;
 const LVTPC_MASK: u64 = 1 << 16;
+const LVTPC_MODE: u64 = 0b111 << 8;
+const LVTPC_NMI: u64 = 0b100 << 8;
 
 fn lvtpc(processor: &mut Processor) -> u64 {
     let in_page = processor.read_apic(LVTPC).ok().map(u64::from);
@@ -242,29 +274,49 @@ fn set_lvtpc(processor: &mut Processor, entry: u64) {
 }
 
 /// A processor joins for which there is no memory. Others' sessions do not use it, but the handler
-/// is called there too, and LVTPC, which the interrupt's delivery masks, must not stay masked.
+/// is called there too, and LVTPC, which the interrupt's delivery masks, must not stay masked. But an
+/// entry that sends an NMI stays as it is: nobody would claim that. Returns LVTPC before the
+/// interrupt and after it.
+pub(crate) fn interrupted_on_an_unknown_processor(
+    mut device: Device,
+    leaves: &Leaves,
+    x2apic: bool,
+    nmi: bool,
+) -> Result<(u64, u64), Violation> {
+    let boot = |processor: &mut Processor| assert!(!x2apic || processor.boot_x2apic());
+    device.machine.engine.bus().cpus.iter_mut().for_each(|cpu| boot(&mut cpu.processor));
+    assert_eq!(device.start()?, 0);
+    let mut client = Client::on(device);
+    let number = client.run(spec(2), session::SAMPLE);
+    client.model.machine.kernel.fail_after = Some(0);
+    client.model.add_processor(leaves)?;
+    assert_eq!(client.model.machine.kernel.failed.len(), 1);
+    let last = client.model.machine.processors() - 1;
+    let processor = client.processor(last);
+    boot(processor);
+    let entry = lvtpc(processor);
+    let other = if nmi { entry & !LVTPC_MODE | LVTPC_NMI } else { entry };
+    let before = other | LVTPC_MASK;
+    set_lvtpc(processor, before);
+    client.spurious_interrupt(last);
+    let after = lvtpc(client.processor(last));
+    set_lvtpc(client.processor(last), entry);
+    client.granted(session::STOP, number);
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
+    Ok((before, after))
+}
+
 #[test]
 fn an_interrupt_on_a_processor_that_is_unknown_to_the_driver() {
     let Some(file) = driver::file() else { return };
     for (name, x2apic) in [("skylake", false), ("skylake", true), ("zen4", false)] {
-        let leaves = machine_of(name);
-        let mut device = made(&file, name, 1);
-        let boot = |processor: &mut Processor| assert!(!x2apic || processor.boot_x2apic());
-        device.machine.engine.bus().cpus.iter_mut().for_each(|cpu| boot(&mut cpu.processor));
-        assert_eq!(device.start().expect("no rule"), 0);
-        let mut client = Client::on(device);
-        let number = client.run(spec(2), session::SAMPLE);
-        client.model.machine.kernel.fail_after = Some(0);
-        client.add_processor(&leaves[0]);
-        assert_eq!(client.model.machine.kernel.failed.len(), 1, "{name}");
-        let last = client.model.machine.processors() - 1;
-        let processor = client.processor(last);
-        boot(processor);
-        let entry = lvtpc(processor);
-        set_lvtpc(processor, entry | LVTPC_MASK);
-        client.spurious_interrupt(last);
-        assert_eq!(lvtpc(client.processor(last)), entry & !LVTPC_MASK, "{name}");
-        client.granted(session::STOP, number);
-        client.end();
+        for nmi in [false, true] {
+            let (device, leaves) = (made(&file, name, 1), &machine_of(name)[0]);
+            let lvtpc = interrupted_on_an_unknown_processor(device, leaves, x2apic, nmi);
+            let (before, after) = unbroken(lvtpc);
+            let right = if nmi { before } else { before & !LVTPC_MASK };
+            assert_eq!(after, right, "{name}, x2APIC: {x2apic}, NMI: {nmi}");
+        }
     }
 }

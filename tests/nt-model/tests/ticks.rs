@@ -1,15 +1,19 @@
-//! Do ticks do harm that come behind the DPCs of a STOP and of the next START?
+//! Do ticks do harm, whenever they come: behind the DPCs of a STOP and of the next START, or while a
+//! counter overflows?
 
 use crate::client::{Client, device};
+use fastrand::Rng;
 use halprof_tests::backend::{Backend, unbroken};
 use halprof_tests::requests::{bytes, configuration, spec};
 use halprof_tests::wire::{AMPLE, Reply, about};
 use nt_model::device::Submitted;
+use nt_model::engine::Accesses;
+use nt_model::programs::Program;
 use nt_model::{Device, Violation, kernel};
 use shared_types::request::RequestCode;
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
 use shared_types::request::session::{self, Configure, EVENTS, SAMPLE, Spec};
-use shared_types::{ErrorCode, EventKind, SystemEvent};
+use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
 use sim::cpu::event::Event;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -118,6 +122,58 @@ pub(crate) fn is_uneventful(events: &[SystemEvent]) -> bool {
     kinds == [EventKind::SessionStarted as u32, EventKind::SessionStopped as u32]
 }
 
+/// Where nothing runs, late ticks and interrupts read nothing that a request writes: it may just be
+/// writing it. Interrupts come all the same, because Windows keeps the handler. Returns how many words
+/// they read that START or STOP wrote.
+pub(crate) fn read_where_nothing_runs(device: Device) -> Result<usize, Violation> {
+    let mut client = Client::on(device);
+    client.model.machine.kernel.keeps_handler = true;
+    client.model.machine.engine.bus().accesses = Some(Accesses::default());
+    stop_before_the_last_ticks(&mut client)?;
+    let bus = client.model.machine.engine.bus();
+    let requests = bus.accesses.replace(Accesses::default()).unwrap_or_default();
+    let machine = &mut client.model.machine;
+    machine.kernel.fail_after = None;
+    machine.hasten_dpcs(1);
+    machine.settle()?;
+    for processor in 0..machine.processors() {
+        client.spurious_interrupt(processor);
+    }
+    let late = client.model.machine.engine.bus().accesses.take().unwrap_or_default();
+    assert!(!requests.written.is_empty() && !late.read.is_empty());
+    client.model.machine.kernel.keeps_handler = false;
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
+    Ok(requests.written.intersection(&late.read).count())
+}
+
+/// Ticks come at any instruction of a program, and the instructions of the ticks count too: some
+/// overflow while a tick has their interrupt masked. Returns how many samples were stored, and how
+/// many are said to be missed. `device`: not started.
+pub(crate) fn ticks_at_any_instruction(
+    mut device: Device,
+    seed: u64,
+) -> Result<(u64, u64), Violation> {
+    const TICKS: usize = 300;
+    device.machine.feed_guest(0);
+    assert_eq!(device.start()?, 0);
+    let mut client = Client::on(device);
+    let program = Program::find("loop").expect("a program");
+    let number = client.run(Spec { interval: PERIOD, ..spec(TOTAL_ISSUES) }, SAMPLE);
+    client.model.begin_programs(program, 1 << 20)?;
+    let mut rng = Rng::with_seed(seed);
+    for _ in 0..TICKS {
+        client.model.advance(rng.u64(1..500))?;
+        kernel::expire_timers(&mut client.model.machine);
+        client.model.machine.settle()?;
+    }
+    client.granted(session::STOP, number);
+    let statistics = client.statistics(number);
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
+    Ok((statistics.stored, statistics.lost[LossCause::Missed as usize]))
+}
+
 fn started(seed: u64) -> Option<Device> {
     let mut device = device("skylake", PROCESSORS, seed)?;
     assert_eq!(unbroken(device.start()), 0);
@@ -141,4 +197,21 @@ fn notes_stay_in_their_session() {
         let events = overtaken_ticks(device, true).unwrap_or_else(|v| panic!("seed {seed}: {v}"));
         assert!(is_uneventful(&events), "seed {seed}: {events:?}");
     }
+}
+
+#[test]
+fn ticks_read_nothing_of_a_run_that_is_over() {
+    for seed in 0..4 {
+        let Some(device) = started(seed) else { return };
+        assert_eq!(unbroken(read_where_nothing_runs(device)), 0, "seed {seed}");
+    }
+}
+
+/// The interrupt of an overflow behind a tick's mask is on the way, and makes a sample.
+#[test]
+fn what_overflows_during_a_tick_is_a_sample() {
+    let Some(device) = device("skylake", 1, 1) else { return };
+    let (stored, missed) = unbroken(ticks_at_any_instruction(device, 1));
+    assert!(stored > 50, "{stored}");
+    assert_eq!(missed, 0);
 }

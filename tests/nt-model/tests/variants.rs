@@ -4,7 +4,7 @@
 //! variants.toml lists the mistakes.
 
 use crate::client::Client;
-use crate::ticks;
+use crate::{added, faults, left, ticks};
 use hal_profile::service::About;
 use halprof_tests::backend::{Backend, unbroken};
 use halprof_tests::branches::recorders;
@@ -429,6 +429,12 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
         "late-ticks" => late_ticks(file, &leaves, seed, true),
         "late-ticks-without-memory" => late_ticks(file, &leaves, seed, false),
+        "nothing-runs" => nothing_runs(file, &leaves, seed),
+        "ticks-at-any-instruction" => ticks_at_any_instruction(file, &leaves, seed),
+        "handler-and-threads-kept" => handler_and_threads_kept(file, &leaves, seed),
+        "no-page" => no_page(file, &leaves, seed),
+        "last-without-memory" => last_without_memory(file, &leaves, seed),
+        "nmi-where-unknown" => nmi_where_unknown(file, &leaves, seed),
         _ => compare(file, &leaves, scenario, seed),
     };
     match played {
@@ -591,6 +597,41 @@ fn late_ticks(file: &[u8], leaves: &[Leaves], seed: u64, memory: bool) -> Differ
     let device = working(file, &repeat(leaves, ticks::PROCESSORS), seed)?;
     let events = ticks::overtaken_ticks(device, memory)?;
     Ok(unless(!memory || ticks::is_uneventful(&events), events))
+}
+
+fn nothing_runs(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
+    let read = ticks::read_where_nothing_runs(working(file, leaves, seed)?)?;
+    Ok(unless(read == 0, read))
+}
+
+fn ticks_at_any_instruction(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
+    let device = Device::new(file, &leaves[..1], seed).expect("a machine");
+    let (_, missed) = ticks::ticks_at_any_instruction(device, seed)?;
+    Ok(unless(missed == 0, missed))
+}
+
+fn handler_and_threads_kept(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
+    let masked = left::handler_and_threads_are_kept(working(file, leaves, seed)?)?;
+    Ok(unless(masked.is_empty(), masked))
+}
+
+fn no_page(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
+    let mut device = Device::new(file, leaves, seed).expect("a machine");
+    assert_eq!(device.load()?, 0);
+    let refusal = faults::no_page_of_the_local_apic(device)?;
+    Ok(unless(refusal == Some(faults::NO_PAGE), refusal))
+}
+
+fn last_without_memory(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
+    let counted = added::the_last_one_without_memory(working(file, leaves, seed)?)?;
+    Ok(unless(counted.len() == PROCESSORS + 1, counted))
+}
+
+fn nmi_where_unknown(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
+    let device = Device::new(file, leaves, seed).expect("a machine");
+    let (before, after) =
+        faults::interrupted_on_an_unknown_processor(device, &leaves[0], false, true)?;
+    Ok(unless(after == before, after))
 }
 
 /// A processor is added while the device is being removed: before its hardware is released, or

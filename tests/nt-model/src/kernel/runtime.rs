@@ -17,17 +17,18 @@ pub(super) fn copy_unicode(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 /// What the C functions access is checked like the driver's own accesses, if it is in the arena.
-fn touched(m: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
+fn touched(m: &mut Machine, writes: bool, at: u64, size: u64) -> Result<(), Violation> {
     if size > 0 && (at >= ARENA || size > ARENA_SIZE) {
         touch(m, at, size)?;
+        m.engine.bus().access(writes, at, size);
     }
     Ok(())
 }
 
 pub(super) fn copy(m: &mut Machine) -> Result<Outcome, Violation> {
     let (to, from, size) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
-    touched(m, to, size)?;
-    touched(m, from, size)?;
+    touched(m, true, to, size)?;
+    touched(m, false, from, size)?;
     let bytes = m.engine.bytes(from, size as usize);
     m.engine.write(to, &bytes);
     Ok(Outcome::Return(to))
@@ -35,15 +36,15 @@ pub(super) fn copy(m: &mut Machine) -> Result<Outcome, Violation> {
 
 pub(super) fn fill(m: &mut Machine) -> Result<Outcome, Violation> {
     let (to, byte, size) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
-    touched(m, to, size)?;
+    touched(m, true, to, size)?;
     m.engine.write(to, &vec![byte as u8; size as usize]);
     Ok(Outcome::Return(to))
 }
 
 pub(super) fn compare(m: &mut Machine) -> Result<Outcome, Violation> {
     let (one, other, size) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
-    touched(m, one, size)?;
-    touched(m, other, size)?;
+    touched(m, false, one, size)?;
+    touched(m, false, other, size)?;
     let (one, other) = (m.engine.bytes(one, size as usize), m.engine.bytes(other, size as usize));
     let order = one.cmp(&other) as i64;
     Ok(Outcome::Return(order.cast_unsigned()))

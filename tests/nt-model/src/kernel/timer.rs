@@ -3,6 +3,7 @@
 use super::{broken, done, touch};
 use crate::machine::{APC, Machine, Outcome, QueuedDpc, Wait};
 use crate::rules::{Rule, Violation};
+use fastrand::Rng;
 
 /// A timer of ExAllocateTimer.
 #[derive(Clone, Copy)]
@@ -13,8 +14,18 @@ pub(super) struct Timer {
     pub(super) precise: bool,
     /// The period in units of 100 ns, if it is set.
     pub(super) period: Option<u64>,
+    /// How late it may expire, in the same units: as long as its processor sleeps.
+    tolerance: u64,
     /// When it expires next if it is set, in nanoseconds of the machine's time.
     due: u64,
+}
+
+impl Timer {
+    /// It is set to expire at this moment, or as much later as the seed says.
+    fn expires(&mut self, rng: &mut Rng, moment: u64) {
+        let late = rng.u64(0..=self.tolerance).saturating_mul(UNIT_NS);
+        self.due = moment.saturating_add(late);
+    }
 }
 
 /// Units of 100 ns, in which Windows takes times.
@@ -43,7 +54,7 @@ fn expire(machine: &mut Machine, moment: u64) {
             continue;
         }
         let Some(timer) = machine.kernel.timers.get_mut(&object) else { continue };
-        timer.due = now + timer.period.unwrap_or(0) * UNIT_NS;
+        timer.expires(&mut machine.rng, now + timer.period.unwrap_or(0) * UNIT_NS);
         let timer = *timer;
         let processor = machine.rng.usize(0..machine.processors());
         machine.queue_dpc(
@@ -95,6 +106,7 @@ pub(super) fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
         context,
         precise: attributes & EX_TIMER_HIGH_RESOLUTION != 0,
         period: None,
+        tolerance: 0,
         due: 0,
     };
     m.kernel.timers.insert(at, timer);
@@ -111,15 +123,32 @@ fn timer(m: &mut Machine) -> Result<&mut Timer, Violation> {
     found.ok_or_else(|| Violation::new(Rule::Object, format!("{at:#x} is no timer")))
 }
 
+/// (Timer, DueTime, Period, Parameters).
 pub(super) fn set_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     let (due, period) = (m.engine.argument(1).cast_signed(), m.engine.argument(2));
+    let parameters = m.engine.argument(3);
     if due > 0 {
         return broken(Rule::Unmodelled, "a timer that is due at an absolute time");
     }
+    touch(m, parameters, 16)?;
+    // EXT_SET_PARAMETERS: Version, which is 0, Reserved, NoWakeTolerance.
+    if m.engine.read_u64(parameters) != 0 {
+        return broken(Rule::Unmodelled, "parameters of another version");
+    }
+    let tolerance = m.engine.read_u64(parameters + 8);
     let due = m.now() + due.unsigned_abs() * UNIT_NS;
-    let timer = timer(m)?;
-    timer.due = due;
-    let was_set = timer.period.replace(period).is_some();
+    let set = timer(m)?;
+    // EXT_SET_PARAMETERS's page: how long after its due time a no-wake timer may expire, before which
+    // a processor that sleeps is not woken.
+    if !set.precise && tolerance == 0 {
+        let what = "a no-wake timer that a processor's sleep may not delay";
+        return broken(Rule::Wakes, what);
+    }
+    set.tolerance = if set.precise { 0 } else { tolerance };
+    let was_set = set.period.replace(period).is_some();
+    let mut set = *set;
+    set.expires(&mut m.rng, due);
+    timer(m)?.due = set.due;
     Ok(Outcome::Return(was_set.into()))
 }
 

@@ -189,7 +189,7 @@ impl Machine {
         }
         self.running_on = index;
         self.engine.bus().stops_at_unmask = true;
-        self.engine.bus().waits = self.activities[id].irql > PASSIVE;
+        self.engine.bus().raised = self.activities[id].irql > PASSIVE;
         let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
         if !self.is_guest() {
