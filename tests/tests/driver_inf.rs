@@ -1,54 +1,31 @@
 //! What does an independent implementation of SetupAPI, Wine's, make of halprof.inf?
 
+use crate::wine::{Wine, printed};
 use halprof_tests::package;
 use shared_types::device;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
+use std::path::PathBuf;
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine/setup.c");
-
-/// wine/setup.c, in its own Wine prefix.
+/// wine/setup.c, beside the package.
 struct Setup {
-    wine: PathBuf,
-    wineserver: PathBuf,
-    scratch: TempDir,
+    wine: Wine,
     inf: PathBuf,
 }
 
 impl Setup {
     fn new() -> Option<Self> {
         let package = package::folder()?;
-        let wine = package::tool("wine64", "wine64")?;
-        let wineserver = package::tool("wineserver64", "wine64")?;
-        let gcc = package::tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64-win32")?;
-        let scratch = tempfile::tempdir().expect("a folder");
+        let wine = Wine::new("setup.c", &["-lsetupapi", "-lnewdev"])?;
         for name in ["halprof.inf", "halprof.sys", "halprof.cat"] {
-            std::fs::copy(package.join(name), scratch.path().join(name)).expect("a copy");
+            std::fs::copy(package.join(name), wine.folder().join(name)).expect("a copy");
         }
-        let mut gcc = Command::new(gcc);
-        gcc.args(["-Wall", "-Werror", SOURCE, "-o"]);
-        gcc.arg(scratch.path().join("setup.exe")).args(["-lsetupapi", "-lnewdev"]);
-        let _ = package::output(&mut gcc);
-        Some(Self { wine, wineserver, inf: scratch.path().join("halprof.inf"), scratch })
+        Some(Self { inf: wine.folder().join("halprof.inf"), wine })
     }
 
-    fn wine(&self, program: &Path) -> Command {
-        let mut wine = Command::new(program);
-        wine.current_dir(self.scratch.path())
-            .env("WINEPREFIX", self.scratch.path().join("wine"))
-            .env("WINEDEBUG", "-all")
-            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=");
-        wine
-    }
-
-    /// What setup.exe prints, and whether it succeeds.
+    /// What setup.c prints, and whether it succeeds.
     fn run(&self, verb: &str) -> (String, bool) {
-        let mut setup = self.wine(&self.wine);
-        let output = setup.args(["setup.exe", verb, "halprof.inf"]).output().expect("Wine runs");
-        let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-        (text, output.status.success())
+        let output = self.wine.run(&[verb, "halprof.inf"]);
+        (printed(&output), output.status.success())
     }
 
     fn change(&self, from: &str, to: &str) {
@@ -70,14 +47,6 @@ impl Setup {
             }
         }
         sections
-    }
-}
-
-impl Drop for Setup {
-    /// Ends the processes of this Wine prefix, and no others.
-    fn drop(&mut self) {
-        let _ = self.wine(&self.wineserver).arg("--kill").status();
-        let _ = self.wine(&self.wineserver).arg("--wait").status();
     }
 }
 

@@ -36,5 +36,6 @@ mod sim_events;
 mod sources;
 mod suite;
 mod transport;
+mod wine;
 mod wire;
 mod without_memory;
