@@ -12,6 +12,7 @@ mod counting;
 mod defects_seen_elsewhere;
 mod driver_abi;
 mod driver_binary;
+mod driver_exceptions;
 mod driver_inf;
 mod driver_makefile;
 mod driver_package;

@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 20] = [
+const SLOW: [&str; 21] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -25,6 +25,8 @@ const SLOW: [&str; 20] = [
     // The package's install file, read by Wine.
     "driver_inf::it_installs_a_driver",
     "driver_inf::every_line",
+    // A process under Wine.
+    "driver_exceptions::",
     // libpfm4, queried by a C program.
     "libpfm4::",
     // A program with a million branches, run and then compiled with its profile.
