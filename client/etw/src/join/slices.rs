@@ -44,7 +44,10 @@ struct Held {
     slice: Slice,
     /// The values when it began; empty if there are none.
     values: Vec<u64>,
+    /// Whether its own values cannot be.
     is_impossible: bool,
+    /// Whether one of its values may be wrong.
+    is_doubtful: bool,
 }
 
 #[derive(Default)]
@@ -137,16 +140,18 @@ impl Slices {
         };
         let (begin, end) = (since, next.since);
         let slice = Slice { instance, processor, begin, end, counts };
-        let mut held = Held { slice, values, is_impossible };
+        let mut held = Held { slice, values, is_impossible, is_doubtful: is_impossible };
         if let Some(mut before) = self.slot(processor).held.take() {
-            // If all is possible without the values between the two, these are what is wrong.
+            // If all is possible without the values between the two, these may be what is wrong. It
+            // takes an impossible slice to doubt them: a doubtful one would make the next doubtful,
+            // and so all that follow.
             if (before.is_impossible || is_impossible)
                 && matches!(
                     self.difference((before.slice.begin, &before.values), (end, &next.values)),
                     Difference::Known(_)
                 )
             {
-                (before.is_impossible, held.is_impossible) = (true, true);
+                (before.is_doubtful, held.is_doubtful) = (true, true);
             }
             self.give(before);
         }
@@ -154,8 +159,8 @@ impl Slices {
     }
 
     fn give(&mut self, held: Held) {
-        let Held { mut slice, is_impossible, .. } = held;
-        if is_impossible {
+        let Held { mut slice, is_doubtful, .. } = held;
+        if is_doubtful {
             self.impossible += 1;
             slice.counts = None;
         }

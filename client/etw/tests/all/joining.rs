@@ -186,6 +186,49 @@ fn counts_of_threads_are_as_in_each_scenario() {
     assert!(checked > 0, "no scenario has threads");
 }
 
+/// A damaged trace has a wrong value at a switch: neither the slice before it nor the one after has
+/// counts, whichever of both looks impossible, and all others have theirs. A counter that somebody else
+/// has set goes on from there: only the slice in which that happened has none.
+#[test]
+fn a_wrong_value_leaves_both_slices_beside_it_without_counts() {
+    let around = [Some(500), None, None, Some(200), Some(300)];
+    for (what, values, expected) in [
+        ("possible for its time", [500, 1000, 1900, 1500, 1700, 2000], around),
+        ("too high", [500, 1000, 1 << 40, 1500, 1700, 2000], around),
+        ("too low", [500, 1000, 100, 1500, 1700, 2000], around),
+        // The third or the fourth is wrong: nobody can tell.
+        (
+            "one of two",
+            [500, 1000, 1900, 1500, 2000, 2300],
+            [Some(500), None, None, None, Some(300)],
+        ),
+        (
+            "set anew",
+            [500, 1000, 5, 300, 800, 900],
+            [Some(500), None, Some(295), Some(500), Some(100)],
+        ),
+        (
+            "right",
+            [500, 1000, 1200, 1500, 1700, 2000],
+            [Some(500), Some(200), Some(300), Some(200), Some(300)],
+        ),
+    ] {
+        let clock = Clock::new(ClockType::PerformanceCounter, 10_000_000, 0).expect("a clock");
+        let (mut threads, mut slices) = (Threads::default(), Slices::new(clock));
+        for (thread, value) in (1..).zip(values) {
+            let (time, pair) = (10 * i64::from(thread), (thread, thread + 1));
+            slices.switch(&mut threads, 0, time, pair, std::iter::once(value));
+            threads.switch(pair);
+        }
+        slices.finish();
+        let found: Vec<_> = std::iter::from_fn(|| slices.next_slice()).collect();
+        let counts = found.iter().map(|slice| slice.counts.as_ref().map(|counts| counts[0]));
+        assert_eq!(counts.collect::<Vec<_>>(), expected, "{what}");
+        let without = expected.iter().filter(|counts| counts.is_none()).count();
+        assert_eq!(slices.impossible(), without as u64, "{what}");
+    }
+}
+
 type Sampled = (i64, u32, u16, u64, u64);
 
 fn describe(table: &StackTable, joined: Joined<Sampled>) -> Value {
