@@ -185,6 +185,23 @@ fn identifiers_that_are_used_again_are_other_threads_and_processes() {
     assert_all_time_is_there(&counts);
 }
 
+/// Its start is lost: its end says which of the processes with that identifier it was of.
+#[test]
+fn a_thread_without_a_start_is_of_the_process_that_ran_when_it_ended() {
+    let trace = written(&[
+        (0, 0, names(&["TotalCycles"]), &[]),
+        (1, 0, a_process(Change::RundownStart, 40, "old.exe"), &[]),
+        (22, 0, a_process(Change::End, 40, "old.exe"), &[]),
+        (30, 0, a_process(Change::Start, 40, "new.exe"), &[]),
+        (31, 0, switch(0, 8), &[160]),
+        (40, 0, switch(8, 0), &[167]),
+        (41, 0, a_thread(Change::End, 40, 8), &[]),
+    ]);
+    let counts = TraceCounts::read(trace.path(), &Query::default()).expect("counts");
+    let of_8 = rows(&counts).into_iter().find(|&(_, thread, ..)| thread == 8);
+    assert_eq!(of_8, Some(("new.exe 40".to_owned(), 8, None, 1, 9, vec![7], true)));
+}
+
 #[test]
 fn what_is_lost_belongs_to_nobody() {
     let trace = written(&[

@@ -143,6 +143,28 @@ fn a_trace_without_stacks_of_switches_is_refused() {
     assert!(error.contains("has no call stacks of context switches"), "{error}");
 }
 
+/// Threads that are killed while they wait, and that end by themselves, wait for nothing more.
+#[test]
+fn a_thread_that_has_ended_waits_no_more() {
+    let there = [8, 12, 16].map(|thread| (1, 0, a_thread(Change::RundownStart, 40, thread)));
+    let killed = (20, 1, a_thread(Change::End, 40, 8));
+    let ends = (25, 0, a_thread(Change::End, 40, 12));
+    let (_folder, path) = written(
+        &[
+            &there[..],
+            &[(10, 0, switch(8, 5, 6, 12)), killed, ends],
+            &[
+                (30, 0, switch(12, 4, 0, 16)),
+                (40, 0, switch(16, 5, 6, 0)),
+                (70, 0, switch(0, 2, 0, 0)),
+            ],
+        ]
+        .concat(),
+    );
+    let waits = OffCpu::read(&path, By::Thread).expect("waits");
+    assert_eq!(waits.rows, [row(Some(16), "UserRequest", [0, 0, 0, 30])]);
+}
+
 #[test]
 fn after_a_lost_switch_nobody_knows_how_long_it_was() {
     let (_folder, path) = written(&[
