@@ -176,6 +176,16 @@ mod tests {
         }
     }
 
+    /// Of 1 sample in 10 Wilson's interval is 1.8 % to 40.4 %: a table that has one number says ±30.4 %.
+    #[test]
+    fn the_bound_reaches_the_farther_end() {
+        for (part, value) in [(1, 0.1), (9, 0.9)] {
+            let share = Share::of(part, 10);
+            assert!((share.value - value).abs() < f64::EPSILON, "{share:?}");
+            assert!((share.bound() - 0.304).abs() < 5e-4, "{share:?}");
+        }
+    }
+
     #[test]
     fn what_a_hostile_file_adds_up_to_is_a_share() {
         let most = Totals { samples: u64::MAX, events: u64::MAX, squares: u128::MAX };

@@ -177,6 +177,28 @@ mod tests {
         }
     }
 
+    /// On a counter for a quarter of the time: each sample stands for four times its period, and the sum
+    /// is as inaccurate as that of any nine samples.
+    #[test]
+    fn a_sample_of_a_multiplexed_source_stands_for_more_events() {
+        let slices = |running| Slices {
+            source: 0,
+            enabled: 400,
+            running,
+            error_ppm: Some(0),
+            processors: 1,
+        };
+        let all = BTreeMap::from([(0, slices(100)), (1, slices(400))]);
+        let own = Totals::alike(9, 1000);
+        let totals = whole_time(&all, 0, own);
+        assert_eq!(totals, Totals::alike(9, 4000));
+        let source = SourceTotals { totals, slices: Some(slices(100)), ..SourceTotals::default() };
+        // 1.96 * sqrt(9) * 4,000
+        assert_eq!(source.error(), Some(23_520));
+        // On a counter all the time, and not multiplexed.
+        assert_eq!([1, 2].map(|source| whole_time(&all, source, own)), [own; 2]);
+    }
+
     #[test]
     fn the_bound_of_a_source_is_that_of_its_slices() {
         let source = source(1000, Some((400, 100, Some(10_000))));

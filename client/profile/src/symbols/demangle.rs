@@ -82,6 +82,8 @@ mod tests {
             ("?work@Machine@@QEAAHH@Z.llvm.123", "Machine::work"),
             ("helper.llvm.123", "helper"),
             ("helper.llvm.x", "helper.llvm.x"),
+            ("helper.llvm.x.llvm.7", "helper.llvm.x"),
+            ("helper.llvm.1.llvm.7", "helper.llvm.1"),
             ("main.(*T).Method", "main.(*T).Method"),
             ("?", "?"),
             ("_Z", "_Z"),

@@ -403,6 +403,22 @@ fn a_merged_trace_has_the_drives_of_its_machine() {
     }
 }
 
+/// Without events of threads nothing says that an identifier went to a thread of another process, but
+/// the stacks do.
+#[test]
+fn a_sample_is_of_the_process_that_its_stack_names() {
+    let user = frames(&[IMAGE + 1, IMAGE + 2]);
+    let (_folder, path) = written(&[
+        (1020, a_sample(IMAGE + 1, THREAD)),
+        (1021, a_stack(1020, PROCESS, THREAD, &user)),
+        (1030, a_sample(IMAGE + 1, THREAD)),
+        (1031, a_stack(1030, PROCESS + 8, THREAD, &user)),
+    ]);
+    let (recording, samples) = read(&path);
+    let found = samples.iter().map(|one| recording.process_ids.known_id(one.process));
+    assert_eq!(found.collect::<Vec<_>>(), [Some(PROCESS), Some(PROCESS + 8)]);
+}
+
 /// Nothing says whose thread it was: no identifier is made up.
 #[test]
 fn a_process_that_nothing_names_is_unknown() {

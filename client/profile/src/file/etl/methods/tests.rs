@@ -239,6 +239,42 @@ fn a_rundown_names_what_was_there_before() {
     }
 }
 
+/// Code without a load came when the last of what had been there was gone: the method before it, or its
+/// process was not there earlier either.
+#[test]
+fn code_without_a_load_is_there_since_the_last_before_it() {
+    use Change::{End, RundownEnd, Start};
+    const H: &str = "JIT (.NET)!A.B.H(int32,!0)";
+    let half = u64::from(LENGTH) / 2;
+    let found = names(&[
+        a_process(Start, 1001),
+        (1002, ONE, super::super::tests::a_thread(Start, ONE, ONE + 4)),
+        a_sample(1005, ONE, CODE + 4),
+        a_method(End, ONE, 1010, CODE, "F"),
+        a_sample(1015, ONE, CODE + half),
+        a_sample(1015, ONE, CODE + 2 * half + 4),
+        a_method(End, ONE, 1020, CODE + 2 * half, "G"),
+        a_sample(1025, ONE, CODE + half),
+        a_sample(1025, ONE, CODE + 2 * half + 4),
+        // Over the end of one and the start of the other.
+        a_method(RundownEnd, ONE, 1030, CODE + half, "H"),
+    ]);
+    assert_eq!(found, [F, UNKNOWN, G, &format!("{H}+0x0"), &format!("{H}+{:#x}", half + 4)]);
+}
+
+/// The unload of the one and the load of the other are lost.
+#[test]
+fn a_rundown_does_not_rename_what_was_there_before() {
+    use Change::{RundownEnd, Start};
+    let found = names(&[
+        a_method(Start, ONE, 1010, CODE, "F"),
+        a_sample(1020, ONE, CODE + 4),
+        a_method(RundownEnd, ONE, 1030, CODE, "G"),
+        a_sample(1040, ONE, CODE + 4),
+    ]);
+    assert_eq!(found, [F, G]);
+}
+
 #[test]
 fn an_unload_alone_names_what_was_there_before() {
     let found = names(&[
