@@ -410,3 +410,6 @@ impl<T: Transport> Drop for Session<'_, T> {
         let _ = self.command(session::CLOSE);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -266,7 +266,9 @@ mod tests {
         assert_eq!(all.mean, 800);
         let trimmed = Summary::from_values(&values, true).expect("values");
         assert_eq!((trimmed.kept.len(), trimmed.mean, trimmed.max), (6, 100, 5000));
-        assert!(trimmed.deviation < 2.0 && trimmed.confidence < all.confidence);
+        // The six squares are 10: sqrt(10 / 5). t(5) = 2.571: 2.571 * 1.4142 / sqrt(6).
+        assert!((trimmed.deviation - 2f64.sqrt()).abs() < 1e-9, "{trimmed:?}");
+        assert!((trimmed.confidence - 1.484).abs() < 5e-4, "{trimmed:?}");
     }
 
     #[test]

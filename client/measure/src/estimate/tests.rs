@@ -185,6 +185,21 @@ fn the_bound_is_that_of_the_textbook() {
     }
 }
 
+/// Its events and its time are in the count, and no difference from other slices: it adds none.
+#[test]
+fn a_slice_that_is_not_over_makes_nothing_more_accurate() {
+    // 50 / (1 - 1/2) times 1000 * 740 / 260^2, as of two slices.
+    let (variance, t1) = (100.0 * 1000.0 * 740.0 / (260.0 * 260.0), 31.821);
+    let ended = of_slices(&[(10, 100), (20, 100)], 1000);
+    let count = Count { counted: ended.counted + 9, running: ended.running + 60, ..ended };
+    let estimate = Estimate::new(&count);
+    let by_time = 150.0 * 2048.0 * 2.0 / 260.0;
+    let by_slices = estimate.error.expect("a bound") - by_time;
+    let expected = t1 * f64::sqrt(variance);
+    assert_eq!(estimate.value, Some(150));
+    assert!((by_slices / expected - 1.0).abs() < 1e-3, "{by_slices}, not {expected}");
+}
+
 /// Twice the variance, and twice the degrees of freedom: 2 and not 1.
 #[test]
 fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {

@@ -101,6 +101,25 @@ fn the_bound_of_a_rate_is_that_of_its_events_per_second() {
     assert!((error.expect("a bound") / expected - 1.0).abs() < 1e-12);
 }
 
+/// One of two processors was added in the middle of the interval. How the bound in events is divided
+/// between both times is not known: all of it in the shorter time is the most that it can be.
+#[test]
+fn the_bound_of_a_sum_is_over_the_shortest_time() {
+    let of = |enabled| Count {
+        slices: 2,
+        count_squared: [500, 0],
+        count_by_time: [3000, 0],
+        time_squared: [20_000, 0],
+        ..count(30, enabled, 200)
+    };
+    let (long, short) = (of(800), of(400));
+    let events = Estimate::sum([long, short].iter().map(Estimate::new)).error.expect("a bound");
+    let interval = Rates::new(FREQUENCY).take(vec![vec![long], vec![short]]);
+    let error = interval.sum(0).and_then(|rate| rate.error).expect("a bound");
+    // 400 ticks are 200 nanoseconds.
+    assert!((error * 200e-9 / events - 1.0).abs() < 1e-12, "{error} of {events}");
+}
+
 /// Eight sources take slices on four general counters. The truth is the workload's.
 #[test]
 fn estimated_rates_hold_the_truth_in_their_bounds() {
