@@ -344,11 +344,12 @@ mod tests {
         }
     }
 
+    /// Intel's processors answer for any leaf beyond the last as for that (SDM vol. 2, "CPUID").
     fn leaf_2(leaf: u32, descriptors: [u32; 4]) -> [u32; 4] {
         match leaf {
             0 => [2, 0, 0, 0],
-            2 => descriptors,
-            _ => [0; 4],
+            1 => [0; 4],
+            _ => descriptors,
         }
     }
 

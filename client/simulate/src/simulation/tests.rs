@@ -75,6 +75,24 @@ fn operands_are_found_by_the_registers() {
     assert_eq!(simulation.caches().totals()[0].misses, 4);
 }
 
+/// Compilers align a `long double` of 10 bytes to 16.
+#[test]
+fn a_size_that_is_no_power_of_two_is_aligned_to_the_next() {
+    // fld tbyte ptr [rbx]; fnstenv [rbx], which writes 28 bytes
+    for (code, bytes, cases) in [
+        ([0xDB, 0x2B], 10, [(0x1000, 0), (0x1004, 1), (0x1008, 1)]),
+        ([0xD9, 0x33], 28, [(0x1000, 0), (0x1014, 1), (0x1010, 1)]),
+    ] {
+        for (address, misaligned) in cases {
+            let mut simulation = simulation(&code);
+            let registers = Registers { general: [address; 16], ..at(0) };
+            simulation.executed(&registers, START + 2, false);
+            let counts = &simulation.rows()[0].counts;
+            assert_eq!((counts.bytes, counts.misaligned), (bytes, misaligned), "{address:#x}");
+        }
+    }
+}
+
 #[test]
 fn branches_are_taken_where_they_lead_elsewhere() {
     // dec ecx; jnz -4; ret

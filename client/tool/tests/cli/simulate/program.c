@@ -56,7 +56,15 @@ FUNCTION("calls", "push rbx\nmov ebx, " FIRST_32
 void strays(void);
 FUNCTION("strays", "jmp 2f\n1: nop\nret\n2: nop\nnop\njmp 1b\n");
 
+/* A loop of n turns, back to its first instruction. */
+void spins(long n);
+FUNCTION("spins", "dec " FIRST_32 "\njnz spins\nret\n");
+
 #ifndef _WIN32
+/* A trap, which is reported behind its instruction: vector 4, which INTO uses too. */
+void overflows(void);
+FUNCTION("overflows", "nop\nint 4\nnop\nret\n");
+
 static volatile int ticks;
 
 static void tick(int signal)
@@ -115,6 +123,8 @@ int main(int argc, char **argv)
         calls(5);
     if (strcmp(what, "strays") == 0)
         strays();
+    if (strcmp(what, "spins") == 0)
+        spins(5);
     if (strcmp(what, "forever") == 0) {
         puts("it runs");
         fflush(stdout);
@@ -130,6 +140,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "threads") == 0)
         return threads();
+    if (strcmp(what, "overflows") == 0) {
+        signal(SIGSEGV, tick);
+        overflows();
+        return ticks;
+    }
     if (strcmp(what, "exec") == 0)
         execl("/proc/self/exe", "program", "turns", (char *)NULL);
 #endif
