@@ -80,6 +80,23 @@ fn rows_are_in_order_and_names_are_found_once() {
     assert_eq!(Quirks::parse("late+LATE"), Err(QuirksError::Duplicate("late".into())));
 }
 
+/// SDM vol. 3, "Freezing LBR and Performance Counters on PMI": on an interrupt, not on an overflow.
+#[test]
+fn an_overflow_that_requests_no_interrupt_freezes_nothing() {
+    const INT: u64 = 1 << 20;
+    for model in ["core2", "haswell", "skylake"] {
+        let mut processor = booted(model, "frozen");
+        let control = read(&mut processor, GLOBAL_CTRL);
+        arm(&mut processor, true, 1000);
+        write(&mut processor, 0x186, INSTRUCTIONS & !INT);
+        processor.retire(happened(1000));
+        assert_eq!(read(&mut processor, GLOBAL_STATUS), 1, "{model}");
+        assert_eq!(read(&mut processor, GLOBAL_CTRL), control, "{model}");
+        processor.retire(happened(1007));
+        assert_eq!(read(&mut processor, 0xC1), 7, "{model}");
+    }
+}
+
 /// SDM vol. 3, "Processor State After Reset": a 1 for every general counter; the same on AMD.
 #[test]
 fn reset_leaves_general_counters_on_and_cleared_global_does_not() {

@@ -250,6 +250,21 @@ fn family_15h_ties_cycles_to_the_first_three_counters() -> TestResult {
     Ok(())
 }
 
+/// SDM and APM, "RDPMC": #GP where CPL is not 0 and CR4.PCE is 0.
+#[test]
+fn user_mode_reads_counters_only_with_pce() {
+    const PCE: u64 = 1 << 8;
+    let refused = Err(Fault::ReadPmc { counter: 0 });
+    for layout in layout::all() {
+        let mut processor = layout.processor();
+        for (cr4, read) in [(0, refused), (PCE, Ok(0)), (!PCE, refused)] {
+            processor.set_cr4(cr4);
+            assert_eq!(processor.rdpmc_in_user_mode(0), read, "{}: {cr4:#x}", layout.name);
+            assert_eq!(processor.rdpmc(0), Ok(0), "{}: {cr4:#x}", layout.name);
+        }
+    }
+}
+
 #[test]
 fn k7_counts_and_without_a_local_apic_never_interrupts() -> TestResult {
     let mut leaves = layout::k7();
