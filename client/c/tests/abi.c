@@ -154,6 +154,7 @@ static int samples(halprof *machine)
     halprof_sample sample = {0};
     uint64_t lost = 1;
     int32_t taken = 1, all = 0;
+    uint64_t last = 0;
 
     DONE(halprof_choose(machine, "TotalIssues:u", "0"));
     REFUSED(halprof_sample_take(machine, &sample, sizeof sample, &taken), "usage");
@@ -164,6 +165,9 @@ static int samples(halprof *machine)
         if (!taken)
             break;
         MUST(sample.period == 100000 && sample.mode == 1 && sample.address && !sample.source);
+        /* The oldest first. */
+        MUST(sample.timestamp > last);
+        last = sample.timestamp;
         all++;
     }
     DONE(halprof_sample_stop(machine, &lost));
