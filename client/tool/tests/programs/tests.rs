@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<Trial> {
         statuses_are_passed_on
         statuses_are_passed_on_where_it_is_sampled
         the_first_failure_of_several_runs
+        a_program_s_own_failure_is_not_that_of_a_comparison
         what_does_not_start_is_an_error
         the_result_names_its_scope
         what_it_prints_is_not_in_the_result
@@ -155,6 +156,19 @@ fn the_first_failure_of_several_runs() {
     let script = format!("echo >> {file}; exit $(wc -l < {file})");
     assert_eq!(ran(&with_script("stat -e TotalCycles -r 3", &script)).status.code(), Some(1));
     assert_eq!(std::fs::read(file).expect("written").len(), 3, "runs");
+}
+
+/// A script tells a build that fails its tests from one that is slower.
+fn a_program_s_own_failure_is_not_that_of_a_comparison() {
+    let (_folder, file) = scratch();
+    ran(&with_script(&format!("--json stat -e TotalCycles -o {file}"), "exit 0"));
+    for (script, status) in [("sleep 0.3; exit 3", 3), ("sleep 0.3", 1)] {
+        let line = format!("--json stat -e TotalCycles --diff {file} --fail-above 0");
+        let ran = ran(&with_script(&line, script));
+        let stat = json(&ran.stdout);
+        assert_eq!(stat["diff"][0]["failed"], true, "{stat}");
+        assert_eq!(ran.status.code(), Some(status), "{script}");
+    }
 }
 
 fn what_does_not_start_is_an_error() {
