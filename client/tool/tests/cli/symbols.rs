@@ -325,10 +325,8 @@ fn a_pdb_of_fastlink_is_called_one() {
     assert!(partial.notes.join(" ").contains("/DEBUG:FASTLINK"), "{:?}", partial.notes);
 }
 
-/// An exported jump is only the jump, a forwarded export is no code, and what follows has no entry
-/// that would bound it.
-#[test]
-fn an_export_does_not_name_what_follows_it() {
+/// A DLL of assembly, and where its code is; `None`, with a message, without an assembler.
+fn dll() -> Option<(tempfile::TempDir, PathBuf, u64)> {
     let source = "
         .text
         .globl thunk
@@ -345,29 +343,39 @@ fn an_export_does_not_name_what_follows_it() {
         .seh_endproc
         .globl leaf
         leaf: ret
+        .seh_proc over
+        .globl over
+        over: jmp 1f
+        .seh_endprologue
+        .long 0
+        1: ret
+        .seh_endproc
         .section .drectve, \"yn\"
-        .ascii \" /export:thunk /export:leaf /export:gone=KERNEL32.Sleep\"
+        .ascii \" /export:thunk /export:leaf /export:over /export:gone=KERNEL32.Sleep\"
         ";
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("a.s"), source).expect("written");
     let options = ["--target=x86_64-pc-windows-msvc", "-c", "-o"];
     let (object, file) = (at("a.obj"), at("a.dll"));
-    if binaries::run("clang-19", &options, &[&object, &at("a.s")]).is_none() {
-        return;
-    }
+    assert!(binaries::run("clang-19", &options, &[&object, &at("a.s")])?, "clang-19");
     let out = format!("/out:{}", file.display());
     let options = ["/dll", "/noentry", "/nodefaultlib", &out];
     assert_eq!(binaries::run("lld-link-19", &options, &[&object]), Some(true));
-    let code = code_of(&file);
+    let code = code_of(&file).start;
+    Some((folder, file, code))
+}
+
+/// An exported jump is only the jump unless unwinding information says that a function begins with it;
+/// a forwarded export is no code, and what follows has no entry that would bound it.
+#[test]
+fn an_export_does_not_name_what_follows_it() {
+    let Some((_folder, file, code)) = dll() else { return };
     let mut symbols = symbols_in(vec![module(&file)]);
     let mut name = |offset: u64| {
-        symbols
-            .frame(7, LOADED + code.start + offset, Mode::User)
-            .symbol
-            .map(|name| name.to_string())
+        symbols.frame(7, LOADED + code + offset, Mode::User).symbol.map(|name| name.to_string())
     };
-    let framed = format!("a.dll+{:#x}", code.start + 0x13);
+    let framed = format!("a.dll+{:#x}", code + 0x13);
     for (offset, expected) in [
         (0, Some("thunk")),
         (5, None),
@@ -375,6 +383,9 @@ fn an_export_does_not_name_what_follows_it() {
         (0x13, Some(framed.as_str())),
         (0x15, Some(&framed)),
         (0x16, Some("leaf")),
+        // Its jump, over four bytes of data.
+        (0x17, Some("over")),
+        (0x1D, Some("over")),
     ] {
         assert_eq!(name(offset).as_deref(), expected, "{offset:#x}");
     }
