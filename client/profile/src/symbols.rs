@@ -52,11 +52,12 @@ pub const UNKNOWN: &str = "unknown";
 /// A function with its module, as views print it: `a.dll!name`, but `a.dll+0x1030` for code that no
 /// symbol names, which has its module in its name.
 pub fn qualified(module: &str, symbol: &str) -> String {
-    let offset = symbol.strip_prefix(module);
-    match offset.filter(|offset| offset.starts_with("+0x")) {
-        Some(_) => symbol.to_owned(),
-        None => format!("{module}!{symbol}"),
-    }
+    if is_place(module, symbol) { symbol.to_owned() } else { format!("{module}!{symbol}") }
+}
+
+/// Whether what stands for a symbol is only where the code is in its module.
+fn is_place(module: &str, symbol: &str) -> bool {
+    symbol.strip_prefix(module).is_some_and(|offset| offset.starts_with("+0x"))
 }
 
 /// The code at an address.
@@ -305,7 +306,7 @@ impl Symbols {
     /// What the runtime says of code that no symbol names. Code that was compiled ahead of time is in
     /// an image, whose name stays.
     fn with_method(&self, mut frame: Frame, process: u32, ip: u64, mode: Mode) -> Frame {
-        if frame.symbol.is_none()
+        if frame.symbol.as_ref().is_none_or(|symbol| is_place(&frame.module, symbol))
             && let Some(method) = self.method(process, ip, mode)
         {
             if &*frame.module == UNKNOWN {
@@ -339,10 +340,12 @@ impl Symbols {
         let Some(index) = self.module(process, ip, mode) else {
             return Ok(code_of_method(method.ok_or("it is in no module")?));
         };
-        let loaded = self.modules[index].start;
+        let (module, loaded) = (self.modules[index].name.clone(), self.modules[index].start);
         let lookup = self.lookup(index);
-        let function = lookup.find(ip - loaded).function;
-        let function = function.or_else(|| Some(method?.function(loaded)));
+        let mut function = lookup.find(ip - loaded).function;
+        if function.as_ref().is_none_or(|function| is_place(&module, &function.name)) {
+            function = method.map(|method| method.function(loaded)).or(function);
+        }
         let image = lookup.image()?;
         let Function { name, start, end } = function.ok_or(NoCode::Unbounded)?;
         let mut sections = image.code.iter();

@@ -3,7 +3,9 @@
 use crate::cli::binaries::{self, Built};
 use crate::cli::support::text;
 use halprof_profile::aggregate::key::{Key, Value};
-use halprof_profile::file::{Block, Identity, Live, Metadata, Module, Recording, Sink, Stamp};
+use halprof_profile::file::{
+    Block, Identity, Live, Metadata, Method, Module, Recording, Sink, Stamp,
+};
 use halprof_profile::symbols::{
     Executable, Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of,
 };
@@ -389,6 +391,41 @@ fn an_export_does_not_name_what_follows_it() {
     ] {
         assert_eq!(name(offset).as_deref(), expected, "{offset:#x}");
     }
+}
+
+/// Methods that were compiled ahead of time are in an image that does not name them; most of them have
+/// unwinding information.
+#[test]
+fn a_method_in_an_image_has_the_name_and_the_bounds_that_its_runtime_tells() {
+    let Some((_folder, file, code)) = dll() else { return };
+    let methods = [("A.B.F", 0x10..0x13), ("A.B.G", 0x13..0x16)];
+    let method = |(name, range): &(&str, Range<u64>)| Method {
+        process: 7,
+        name: (*name).to_owned(),
+        start: LOADED + code + range.start,
+        end: LOADED + code + range.end,
+        ..Method::default()
+    };
+    let recording = Recording {
+        modules: vec![module(&file)],
+        methods: methods.iter().map(method).collect(),
+        ..Recording::default()
+    };
+    let mut symbols = Symbols::open(&recording, &SymbolPath::default().loaded_here());
+    for (name, range) in methods {
+        for offset in range.clone() {
+            let ip = LOADED + code + offset;
+            let frame = symbols.frame(7, ip, Mode::User);
+            let found = (&*frame.module, frame.symbol.as_deref(), frame.offset);
+            assert_eq!(found, ("a.dll", Some(name), offset - range.start), "{offset:#x}");
+            let found = symbols.code(7, ip, Mode::User).expect("its code");
+            assert_eq!((&*found.symbol, found.start), (name, ip - frame.offset), "{offset:#x}");
+            assert_eq!(found.bytes.len() as u64, range.end - range.start, "{offset:#x}");
+        }
+    }
+    // Its process alone has them.
+    let frame = symbols.frame(8, LOADED + code + 0x10, Mode::User);
+    assert_eq!((&*frame.module, frame.symbol), ("a.dll", None));
 }
 
 #[test]
