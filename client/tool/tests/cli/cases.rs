@@ -20,10 +20,9 @@
 
 use crate::cli::binaries::{self, Built};
 use crate::cli::support::Ran;
-use crate::cli::{branches, timeline};
+use crate::cli::{branches, support, timeline};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 macro_rules! cases {
     ($($name:ident)*) => {
@@ -129,7 +128,7 @@ impl Case {
                     std::fs::write(self.at(rest), content).expect("written");
                 }
                 "!" => {
-                    let mut shell = Command::new("sh");
+                    let mut shell = support::program("sh");
                     let shell = shell.current_dir(self.folder.path()).env("HALPROF", HALPROF);
                     let ran = shell.args(["-ec", rest]).status();
                     assert!(ran.expect("a shell").success(), "{line}");
@@ -199,7 +198,7 @@ impl Case {
     }
 
     fn tool(&self, arguments: &str, json: bool) -> Ran {
-        let mut command = Command::new(HALPROF);
+        let mut command = support::tool();
         command.current_dir(self.folder.path());
         if json {
             command.arg("--json");

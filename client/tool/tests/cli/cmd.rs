@@ -6,9 +6,15 @@
 //! with a folder `NAME.out` they work on a copy. To add a case write its first line, and to accept
 //! changes look at `git diff` after running this test with `TRYCMD=overwrite` in the environment.
 
+use crate::cli::support::SETTINGS;
+
 #[test]
 fn commands_print_what_their_cases_say() {
-    trycmd::TestCases::new()
-        .register_bin("halprof", std::path::Path::new(env!("CARGO_BIN_EXE_halprof")))
-        .case("tests/cmd/*.trycmd");
+    let cases = trycmd::TestCases::new();
+    cases.register_bin("halprof", std::path::Path::new(env!("CARGO_BIN_EXE_halprof")));
+    // It cannot take them out of the environment; empty they say nothing.
+    for name in SETTINGS {
+        cases.env(name, "");
+    }
+    cases.case("tests/cmd/*.trycmd");
 }

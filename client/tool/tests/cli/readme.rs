@@ -1,5 +1,6 @@
 //! Do the commands of README and of the pages run as written, and print what README shows?
 
+use crate::cli::support::tool;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,11 +21,7 @@ fn arguments(command: &str) -> Vec<String> {
 
 /// What a terminal shows for a command: its notes, then its result.
 fn shown(folder: &Path, arguments: &[String]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the tool runs");
+    let output = tool().args(arguments).current_dir(folder).output().expect("the tool runs");
     let text = [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).expect("text"));
     let text = text.concat();
     assert!(output.status.success(), "{arguments:?}: {text}");

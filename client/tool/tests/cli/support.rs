@@ -13,9 +13,37 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
+/// What in the environment decides on colours and widths, and on where symbols are looked for.
+pub(crate) const SETTINGS: [&str; 8] = [
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    // If it is set, output is taken for a log that shows colours.
+    "CI",
+    "COLUMNS",
+    "LINES",
+    "_NT_SYMBOL_PATH",
+    "_NT_EXECUTABLE_IMAGE_PATH",
+];
+
+/// A program that runs without these, and that runs others by the same shell wherever it is.
+pub(crate) fn program(file: &str) -> Command {
+    let mut program = Command::new(file);
+    for name in SETTINGS {
+        program.env_remove(name);
+    }
+    program.env("SHELL", "/bin/sh");
+    program
+}
+
+/// The tool.
+pub(crate) fn tool() -> Command {
+    program(env!("CARGO_BIN_EXE_halprof"))
+}
+
 /// The tool, with the words of a line as its arguments, to be run in another way than [`halprof`] does.
 pub(crate) fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
+    let mut command = tool();
     command.args(line.split_whitespace());
     command
 }

@@ -1,7 +1,7 @@
 //! Is the output right on a terminal of any width, and coloured only if colours are wanted?
 #![cfg(unix)]
 
-use crate::cli::support::{folder, skipped};
+use crate::cli::support::{folder, program, skipped, tool};
 use halprof_profile::file::{Metadata, Source, Statistics, Writer};
 use shared_types::Sample;
 use std::process::Command;
@@ -22,12 +22,8 @@ fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
     let command = format!(
         "stty cols {columns} rows 24; {environment} {HALPROF} --machine skylake {arguments}"
     );
-    let output = Command::new("script")
+    let output = program("script")
         .args(["-qec", &command, "/dev/null"])
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR_FORCE")
-        // If it is set, output is taken for a log that shows colours.
-        .env_remove("CI")
         .env("TERM", "xterm-256color")
         .output()
         .expect("script of util-linux runs");
@@ -39,11 +35,9 @@ fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
 
 /// The output to a pipe.
 fn piped(environment: &[(&str, &str)], arguments: &[&str]) -> String {
-    let output = Command::new(HALPROF)
+    let output = tool()
         .args(["--machine", "skylake"])
         .args(arguments)
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR_FORCE")
         .envs(environment.iter().copied())
         .output()
         .expect("the tool runs");

@@ -1,6 +1,6 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
-use crate::cli::support::{signal, skipped};
+use crate::cli::support::{program, signal, skipped};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -38,7 +38,7 @@ impl Terminal {
     }
 
     fn tmux(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new("tmux");
+        let mut command = program("tmux");
         command.arg("-S").arg(self.folder.path().join("socket"));
         command.args(arguments).output().expect("tmux")
     }
