@@ -117,7 +117,7 @@ impl Backend for Model {
     type Handle = Handle;
     type Violation = String;
 
-    const RANDOM_RUNS: u64 = 1_000;
+    const RANDOM_RUNS: u64 = 50;
 
     fn started(leaves: &[Leaves]) -> Self {
         Self::new(leaves)

@@ -34,6 +34,8 @@ const SLOW: [&str; 21] = [
     // Thousands of runs of the driver.
     "every_period_is_accounted_for_at_every_skid",
     "many_flipped_bits_break_no_rule",
+    // A thousand sessions, disturbed at random.
+    "no_count_is_wrong_in_many_runs",
     // Hundreds of recordings.
     "verdicts_on_eighty_pairs",
     // A browser.

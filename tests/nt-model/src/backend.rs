@@ -24,7 +24,7 @@ impl Backend for Device {
     type Handle = File;
     type Violation = Violation;
 
-    const RANDOM_RUNS: u64 = 40;
+    const RANDOM_RUNS: u64 = 10;
 
     /// The driver has the interfaces of all processors, so that one file runs every scenario.
     fn started(leaves: &[Leaves]) -> Self {
