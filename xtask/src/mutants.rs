@@ -15,9 +15,19 @@ struct Watched {
     tests: &'static [&'static str],
 }
 
-const WATCHED: [Watched; 5] = [
+const WATCHED: [Watched; 6] = [
     Watched { package: "hal-profile", files: &[], tests: &["halprof-tests"] },
-    Watched { package: "halprof-measure", files: &[], tests: &["halprof-measure", "halprof"] },
+    Watched {
+        package: "halprof-etw",
+        files: &["client/etw/src/join/*.rs"],
+        tests: &["halprof-etw", "sim-etw"],
+    },
+    Watched {
+        package: "halprof-measure",
+        files: &[],
+        // What a trace says is tested where traces can be written.
+        tests: &["halprof-measure", "sim-etw", "halprof"],
+    },
     Watched { package: "halprof-profile", files: &[], tests: &["halprof-profile", "halprof"] },
     Watched {
         package: "halprof-simulate",
