@@ -9,7 +9,7 @@ use tempfile::TempDir;
 const WORKLOAD: &str = "instructions=1000000,cycles=1000000,branches=250000,processors=all";
 /// What the shell does after the view has ended: it prints the exit status and the terminal's
 /// state.
-const AFTERWARDS: &str = "echo status $?; stty -a; sleep 60";
+const AFTERWARDS: &str = "echo status $?; stty -a; echo all was said; sleep 60";
 const MACHINE: &str = "skylake,processors=2";
 
 /// What is awaited comes at once, or on a busy machine within this time.
@@ -69,7 +69,7 @@ impl Terminal {
 
     /// The screen after the view has ended with status 0.
     fn ended(&self) -> String {
-        let after = self.until("ended", |screen| screen.contains("-iuclc"));
+        let after = self.until("ended", |screen| screen.contains("all was said"));
         assert!(after.contains("status 0"), "{after}");
         after
     }
