@@ -16,7 +16,6 @@ use halprof_measure::{Error, Result, did_you_mean};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -26,6 +25,13 @@ use toml::Spanned;
 const BUILT_IN: &str = include_str!("metrics/metrics.toml");
 /// The largest file of metrics that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The most metrics and the most quantities of a file, and the most sources of a quantity: each of one
+/// is looked for among the others.
+const METRICS_MAX: usize = 1000;
+const QUANTITIES_MAX: usize = 1000;
+const SOURCES_MAX: usize = 100;
+/// The longest name of a metric or quantity, in bytes.
+const NAME_BYTES_MAX: usize = 100;
 /// The name that stands for the measured time.
 const SECONDS: &str = "seconds";
 const FILTERS: [&str; 3] = ["", "u", "k"];
@@ -277,7 +283,19 @@ impl Metrics {
     }
 
     fn add_metrics(&mut self, document: &Document) -> Result2<()> {
+        if let Some(one_more) = document.metric.get(METRICS_MAX) {
+            let why = format!("more than {METRICS_MAX} metrics");
+            return Err(wrong(&one_more.id, &why));
+        }
+        if let Some(one_more) = document.quantity.keys().nth(QUANTITIES_MAX) {
+            let why = format!("more than {QUANTITIES_MAX} quantities");
+            return Err(wrong(one_more, &why));
+        }
         for (name, sources) in &document.quantity {
+            if let Some(one_more) = sources.get(SOURCES_MAX) {
+                let why = format!("more than {SOURCES_MAX} sources of one quantity");
+                return Err(wrong(one_more, &why));
+            }
             self.quantities.insert(
                 id_of(name, "a quantity's name")?,
                 sources.iter().map(source_of).collect::<Result2<_>>()?,
@@ -290,13 +308,12 @@ impl Metrics {
             self.check_term(name)?;
             self.default.push(name.get_ref().clone());
         }
-        let mut ids: Vec<&str> = Vec::new();
+        let mut ids = BTreeSet::new();
         for written in &document.metric {
             let metric = self.metric(written)?;
-            if ids.contains(&written.id.get_ref().as_str()) {
+            if !ids.insert(written.id.get_ref()) {
                 return Err(wrong(&written.id, "the same id twice"));
             }
-            ids.push(written.id.get_ref());
             match self.all.iter_mut().find(|other| other.id == metric.id) {
                 Some(other) => *other = metric,
                 None => self.all.push(metric),
@@ -350,7 +367,7 @@ impl Metrics {
         if !is_plain(text.get_ref()) {
             return Err(wrong(text, "a formula that cannot be printed"));
         }
-        let formula = Formula::parse_with(text.get_ref(), &self.dashed());
+        let formula = Formula::parse_with(text.get_ref(), &|name| self.is_dashed(name));
         let formula = formula.map_err(|why| wrong(text, &why))?;
         for smt in [false, true] {
             for name in formula.names(smt) {
@@ -441,15 +458,15 @@ impl Metrics {
         metric: &Metric,
         source: impl Fn(&str) -> Option<String>,
     ) -> String {
-        formula::respelled(&metric.text, &self.dashed(), |token| {
+        formula::respelled(&metric.text, &|name| self.is_dashed(name), |token| {
             let (name, filter) = split_filter(token);
             Some(with_filter(&source(name)?, filter))
         })
     }
 
-    /// The quantities whose names have a dash, which is no minus.
-    fn dashed(&self) -> Vec<&str> {
-        self.quantities.keys().map(String::as_str).filter(|name| name.contains('-')).collect()
+    /// Whether it is a quantity whose name has a dash, which is no minus.
+    fn is_dashed(&self, name: &str) -> bool {
+        name.contains('-') && self.quantities.contains_key(name)
     }
 
     /// The parts of a microarchitecture's slots down to a level, each before its own parts; none if
@@ -679,18 +696,27 @@ impl Wrong {
     }
 }
 
-fn wrong<T: fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
-    Wrong { at: Some(what.span()), why: format!("{:?}: {why}", what.get_ref()) }
+fn wrong(what: &Spanned<String>, why: &str) -> Wrong {
+    const SHOWN_MAX: usize = 100;
+    let text = what.get_ref();
+    let mut shown: String = text.chars().take(SHOWN_MAX).collect();
+    if shown.len() < text.len() {
+        shown += "...";
+    }
+    Wrong { at: Some(what.span()), why: format!("{shown:?}: {why}") }
 }
 
 /// Checks a name that `-M` or a metric may use.
 fn id_of(text: &Spanned<String>, what: &str) -> Result2<String> {
     let name = text.get_ref();
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if !name.is_empty() && name != SECONDS && name.bytes().all(fits) {
+    let has_length = (1..=NAME_BYTES_MAX).contains(&name.len());
+    if has_length && name != SECONDS && name.bytes().all(fits) {
         return Ok(name.clone());
     }
-    let why = format!("{what} is of lowercase letters, digits and `-`, and not `{SECONDS}`");
+    let why = format!(
+        "{what} is of at most {NAME_BYTES_MAX} lowercase letters, digits and `-`, and not `{SECONDS}`"
+    );
     Err(wrong(text, &why))
 }
 

@@ -61,7 +61,7 @@ fn row(name: &str, text: &str) -> Result<TopDownMetric, String> {
             unit: "%".to_owned(),
             note: String::new(),
             text: text.to_owned(),
-            formula: Formula::parse_with(text, &[])?,
+            formula: Formula::parse(text)?,
             on_request: true,
             worse: None,
         },

@@ -3,7 +3,10 @@
 //!
 //! A value is a range: an estimate is known only to a bound, and the formula propagates it.
 
+use super::NAME_BYTES_MAX;
 use halprof_measure::float::float;
+use halprof_profile::budget::FORMULA_TOKENS;
+use std::collections::HashSet;
 use std::ops::{Add, Div, Mul, Sub};
 
 /// The deepest nesting that is accepted.
@@ -90,15 +93,18 @@ impl Value {
 }
 
 impl Formula {
-    #[cfg(test)]
+    /// Parses a formula whose names have no dash.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        Self::parse_with(text, &[])
+        Self::parse_with(text, &|_| false)
     }
 
-    /// Parses a formula; the error says what is wrong with it. A `-` inside one of the names `dashed`
-    /// is part of the name.
-    pub(crate) fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
-        let tokens = tokens(text, dashed)?;
+    /// Parses a formula; the error says what is wrong with it. A `-` inside a name that `is_dashed`
+    /// knows is part of the name.
+    pub(crate) fn parse_with(
+        text: &str,
+        is_dashed: &impl Fn(&str) -> bool,
+    ) -> Result<Self, String> {
+        let tokens = tokens(text, is_dashed)?;
         let mut reader = Reader { tokens: &tokens, at: 0, depth: 0 };
         let node = reader.expression()?;
         match reader.peek() {
@@ -112,7 +118,7 @@ impl Formula {
     pub(crate) fn names(&self, smt: bool) -> Vec<&str> {
         let mut names = Vec::new();
         self.0.collect(smt, &mut names);
-        names
+        each_once(names)
     }
 
     /// The names in the first divisor that is 0; none if no divisor is.
@@ -125,7 +131,7 @@ impl Formula {
         if let Some(divisor) = self.0.zero_divisor(smt, value) {
             divisor.collect(smt, &mut names);
         }
-        names
+        each_once(names)
     }
 
     /// Substitutes other formulas for names.
@@ -140,15 +146,18 @@ impl Formula {
     }
 }
 
+fn each_once(mut names: Vec<&str>) -> Vec<&str> {
+    let mut known = HashSet::new();
+    names.retain(|&name| known.insert(name));
+    names
+}
+
 impl Node {
+    /// Adds each name as often as it occurs.
     fn collect<'a>(&'a self, smt: bool, names: &mut Vec<&'a str>) {
         match self {
             Self::Number(_) | Self::Threads => {}
-            Self::Name(name) => {
-                if !names.contains(&name.as_str()) {
-                    names.push(name);
-                }
-            }
+            Self::Name(name) => names.push(name),
             Self::Two(_, parts) => parts.iter().for_each(|part| part.collect(smt, names)),
             Self::If(parts) => {
                 let [then, condition, otherwise] = parts.as_ref();
@@ -237,8 +246,8 @@ impl Operator {
 }
 
 /// Splits a formula into numbers, names and signs. perf's `cpu@NAME,cmask=0x6@` is one name, and so
-/// is each of `dashed`; a filter such as `:u` belongs to the name before it.
-fn tokens<'a>(text: &'a str, dashed: &[&str]) -> Result<Vec<&'a str>, String> {
+/// is the longest that `is_dashed` knows; a filter such as `:u` belongs to the name before it.
+fn tokens<'a>(text: &'a str, is_dashed: &impl Fn(&str) -> bool) -> Result<Vec<&'a str>, String> {
     const SIGNS: [char; 9] = ['(', ')', '+', '-', '*', '/', ',', '<', '>'];
     let mut tokens = Vec::new();
     let fits = |one: char| one.is_ascii_alphanumeric() || matches!(one, '_' | '.' | ':');
@@ -254,17 +263,16 @@ fn tokens<'a>(text: &'a str, dashed: &[&str]) -> Result<Vec<&'a str>, String> {
             let length = "cpu@".len() + end + 1;
             length + filter(rest.get(length..).unwrap_or_default())
         } else {
-            let whole = |name: &&&str| {
-                let after = rest.strip_prefix(**name);
-                after.is_some_and(|after| run(after) == filter(after))
-            };
-            match dashed.iter().filter(whole).map(|name| name.len()).max() {
+            match dashed(rest, is_dashed) {
                 Some(length) => length + filter(rest.get(length..).unwrap_or_default()),
                 None => run(rest),
             }
         };
         if length == 0 {
             return Err(format!("`{first}` means nothing in a formula"));
+        }
+        if tokens.len() == FORMULA_TOKENS {
+            return Err(format!("it has more than {FORMULA_TOKENS} names, numbers and signs"));
         }
         let (token, after) = rest.split_at(length);
         tokens.push(token);
@@ -273,15 +281,27 @@ fn tokens<'a>(text: &'a str, dashed: &[&str]) -> Result<Vec<&'a str>, String> {
     Ok(tokens)
 }
 
+/// The length of the longest dashed name with which a text begins, if there is one.
+fn dashed(text: &str, is_dashed: &impl Fn(&str) -> bool) -> Option<usize> {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+    let bytes = text.as_bytes().iter().take(NAME_BYTES_MAX + 1);
+    let end = bytes.take_while(|byte| fits(byte)).count();
+    // A name ends before a dash, or where it can have no more letters.
+    let run = text.get(..end)?;
+    let dashes = run.rmatch_indices('-').map(|(at, _)| at);
+    let mut ends = std::iter::once(end).chain(dashes);
+    ends.find(|&end| run.get(..end).is_some_and(is_dashed))
+}
+
 /// A formula with other names, where `name` has them.
 pub(crate) fn respelled(
     text: &str,
-    dashed: &[&str],
+    is_dashed: &impl Fn(&str) -> bool,
     name: impl Fn(&str) -> Option<String>,
 ) -> String {
     let mut respelled = String::new();
     let mut rest = text;
-    for token in tokens(text, dashed).unwrap_or_default() {
+    for token in tokens(text, is_dashed).unwrap_or_default() {
         if let Some((space, after)) = rest.split_once(token) {
             respelled += space;
             respelled += &name(token).unwrap_or_else(|| token.to_owned());
@@ -361,9 +381,16 @@ impl<'a> Reader<'a> {
             self.expect(")")?;
             return Ok(node);
         }
-        if self.take("-") {
+        if self.peek() == Some("-") {
+            // Each second one is undone, so that no run of them is deep.
+            let mut is_negative = false;
+            while self.take("-") {
+                is_negative = !is_negative;
+            }
             let node = self.atom()?;
-            return Ok(Node::Two(Operator::Subtract, Box::new([Node::Number(0.0), node])));
+            let negative =
+                |node| Node::Two(Operator::Subtract, Box::new([Node::Number(0.0), node]));
+            return Ok(if is_negative { negative(node) } else { node });
         }
         let token = self.peek().ok_or("it ends too early")?;
         self.at += 1;
@@ -422,6 +449,7 @@ mod tests {
             ("10 - 4 - 3", Some(3.0)),
             ("12 / 2 / 3", Some(2.0)),
             ("-3 + 5", Some(2.0)),
+            ("--3 - -(---(2))", Some(1.0)),
             ("100 * ( A.B / ( ( 4 ) * A.B ) )", Some(25.0)),
             ("a.b:c1 + cpu@x.y,cmask=0x6@", Some(12.0)),
             ("min( A.B , 3 ) + max(1,2)", Some(5.0)),
@@ -443,13 +471,15 @@ mod tests {
     #[test]
     fn a_dash_belongs_to_the_names_that_have_it() {
         let names = |text: &str| {
-            let formula = Formula::parse_with(text, &["l1-misses", "l1-misses-all"]).expect(text);
+            let is_dashed = |name: &str| ["l1-misses", "l1-misses-all"].contains(&name);
+            let formula = Formula::parse_with(text, &is_dashed).expect(text);
             formula.names(false).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         for (text, wanted) in [
             ("l1-misses / cycles", &["l1-misses", "cycles"][..]),
             ("l1-misses:u-l1-misses-all", &["l1-misses:u", "l1-misses-all"]),
             ("l1-missesx - 2", &["l1", "missesx"]),
+            ("l1-misses.c1 - 2", &["l1", "misses.c1"]),
             ("cycles-instructions", &["cycles", "instructions"]),
             ("cpu@a.b,cmask=1@:k * 2", &["cpu@a.b,cmask=1@:k"]),
         ] {
@@ -469,6 +499,50 @@ mod tests {
         for text in [nested(99), ["(1)"; 200].join("+")] {
             assert!(Formula::parse(&text).is_ok(), "{text}");
         }
+    }
+
+    /// The longest formulas of each kind fit on a small part of a stack, which on Windows has 2 MiB; none
+    /// is longer.
+    #[test]
+    fn a_formula_is_no_longer_than_any_stack_holds() {
+        // What begins it, what is repeated and of how many tokens that is, and what ends it.
+        let kinds = [
+            ("", "A+", 2, "A"),
+            ("", "-", 1, "A"),
+            ("", "A/", 2, "A"),
+            ("", "1<", 2, "1"),
+            ("A", "*-B", 3, ""),
+            ("", "(A)-", 4, "1"),
+        ];
+        let check = move || {
+            let of = |name: &str| (name == "A").then_some(Value::exact(1.0));
+            for (start, part, tokens, end) in kinds {
+                let text = |times: usize| format!("{start}{}{end}", part.repeat(times));
+                let most = (FORMULA_TOKENS - 1) / tokens;
+                let formula = Formula::parse(&text(most)).expect(part);
+                let _ = (formula.value(false, &of), formula.zero_divisor(false, &of));
+                assert!(formula.names(false).len() <= 2, "{part}");
+                drop(formula.replaced(&|_| None));
+                for more in [most + 1, 100_000] {
+                    let why = Formula::parse(&text(more)).expect_err(part);
+                    assert!(why.contains(&FORMULA_TOKENS.to_string()), "{why}");
+                }
+            }
+        };
+        let small = std::thread::Builder::new().stack_size(2 << 20).spawn(check);
+        small.expect("a thread").join().expect("it has room");
+    }
+
+    /// However many names and dashes there are, a name is looked for in a bounded number of places.
+    #[test]
+    fn names_are_looked_for_in_proportion_to_the_formula() {
+        let looked = std::cell::Cell::new(0_usize);
+        let is_dashed = |_: &str| {
+            looked.set(looked.get() + 1);
+            false
+        };
+        let _ = Formula::parse_with(&"a-".repeat(100_000), &is_dashed);
+        assert!(looked.get() <= FORMULA_TOKENS * NAME_BYTES_MAX, "{}", looked.get());
     }
 
     #[test]

@@ -122,6 +122,8 @@ fn an_error_in_a_metric_file_names_its_line() {
     let metric =
         |rest: &str| format!("# a comment\n[[metric]]\nid = \"x\"\nname = \"x\"\n{rest}\n");
     let formula = |formula: &str, rest: &str| metric(&format!("formula = \"{formula}\"\n{rest}"));
+    let many =
+        |text: &str| (0..1001).map(|n| text.replace('#', &n.to_string())).collect::<String>();
     for (text, line, word) in [
         ("[[metric]\n".to_owned(), 1, ""),
         ("\n\nmetric = 7\n".to_owned(), 3, ""),
@@ -139,12 +141,20 @@ fn an_error_in_a_metric_file_names_its_line() {
         (format!("{TOPDOWN}formula = \"A + A\"\n"), 3, "cannot be added"),
         ("[quantity]\nstalls = []\n".to_owned(), 2, "without sources"),
         ("[quantity]\nseconds = [\"A\"]\n".to_owned(), 2, "seconds"),
+        (format!("[quantity]\n{} = [\"A\"]\n", "a".repeat(101)), 2, "100 lowercase"),
+        // Quantities are in order of their names.
+        (format!("[quantity]\n{}", many("q#=[\"A\"]\n")), 1001, "1000 quantities"),
+        (format!("[quantity]\nq=[{}]\n", "\"A\",".repeat(101)), 2, "100 sources"),
+        (many("[[metric]]\nid = \"m#\"\nname = \"x\"\nformula = \"A\"\n"), 4002, "1000 metrics"),
+        (formula(&"A+".repeat(300_000), ""), 5, "1000 names"),
+        (formula(&"-".repeat(900_000), ""), 5, "1000 names"),
     ] {
         let told = match built_in().add(&text) {
             Ok(()) => panic!("taken: {text}"),
             Err(wrong) => wrong.in_words(&text),
         };
         let start = format!("is not a valid metric file: line {line}: ");
-        assert!(told.starts_with(&start) && told.contains(word), "{text}{told}");
+        assert!(told.starts_with(&start) && told.contains(word), "{told}");
+        assert!(told.len() < 1000, "{} bytes", told.len());
     }
 }

@@ -116,7 +116,7 @@ impl Work {
 
 impl SlotEvent {
     fn amount(&self, slots: &Division) -> Option<u64> {
-        let formula = Formula::parse_with(&self.amount, &[]).ok()?;
+        let formula = Formula::parse(&self.amount).ok()?;
         u64::try_from(rounded(formula.value(false, &|name: &str| slots.named(name))?.value)).ok()
     }
 }
