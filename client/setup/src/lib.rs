@@ -7,6 +7,7 @@
 pub mod curl;
 pub mod describe;
 pub mod doctor;
+mod download;
 mod error;
 mod inf;
 mod install_error;

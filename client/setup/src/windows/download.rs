@@ -3,22 +3,33 @@
 use super::library::Library;
 use super::{last_error, succeeded, wide};
 use crate::Result;
+use crate::download::{CONNECT_TIME_MAX, Pace, Protocols, REDIRECTS_MAX, is_found};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::Write;
 use std::ptr;
+use std::time::Instant;
 use windows_sys::Win32::Foundation::FALSE;
 use windows_sys::Win32::Networking::WinHttp::{
-    URL_COMPONENTS, WINHTTP_ACCESS_TYPE_AUTOMATIC_PROXY, WINHTTP_FLAG_SECURE,
-    WINHTTP_INTERNET_SCHEME_HTTPS, WINHTTP_QUERY_FLAG_NUMBER, WINHTTP_QUERY_STATUS_CODE,
+    URL_COMPONENTS, WINHTTP_ACCESS_TYPE_AUTOMATIC_PROXY, WINHTTP_AUTOLOGON_SECURITY_LEVEL_HIGH,
+    WINHTTP_FLAG_SECURE, WINHTTP_OPTION_AUTOLOGON_POLICY,
+    WINHTTP_OPTION_MAX_HTTP_AUTOMATIC_REDIRECTS, WINHTTP_OPTION_REDIRECT_POLICY,
+    WINHTTP_OPTION_REDIRECT_POLICY_DISALLOW_HTTPS_TO_HTTP, WINHTTP_QUERY_FLAG_NUMBER,
+    WINHTTP_QUERY_STATUS_CODE,
 };
 use windows_sys::core::{BOOL, PCWSTR};
 
-/// The largest download that is accepted: 4 GiB, which no PDB exceeds.
-const BYTES_MAX: u64 = 1 << 32;
-const FOUND: u32 = 200;
-/// Not found, gone.
-const ABSENT: [u32; 2] = [404, 410];
+/// How long each look-up, connection, and single send and receive may take, in milliseconds. By
+/// default WinHTTP waits without end for a name. All headers together have 90 s, by its default.
+const STEP_TIME_MAX_MS: i32 = CONNECT_TIME_MAX.as_millis() as i32;
+
+/// What each request is made with. Windows' own name and password are not sent to any server: by
+/// default those that WinHTTP takes for the intranet get them.
+const OPTIONS: [(u32, u32); 3] = [
+    (WINHTTP_OPTION_AUTOLOGON_POLICY, WINHTTP_AUTOLOGON_SECURITY_LEVEL_HIGH),
+    (WINHTTP_OPTION_REDIRECT_POLICY, WINHTTP_OPTION_REDIRECT_POLICY_DISALLOW_HTTPS_TO_HTTP),
+    (WINHTTP_OPTION_MAX_HTTP_AUTOMATIC_REDIRECTS, REDIRECTS_MAX),
+];
 
 type Hinternet = *mut c_void;
 type CloseHandle = unsafe extern "system" fn(Hinternet) -> BOOL;
@@ -28,6 +39,8 @@ struct WinHttp {
     open: unsafe extern "system" fn(PCWSTR, u32, PCWSTR, PCWSTR, u32) -> Hinternet,
     crack_url: unsafe extern "system" fn(PCWSTR, u32, u32, *mut URL_COMPONENTS) -> BOOL,
     connect: unsafe extern "system" fn(Hinternet, PCWSTR, u16, u32) -> Hinternet,
+    set_timeouts: unsafe extern "system" fn(Hinternet, i32, i32, i32, i32) -> BOOL,
+    set_option: unsafe extern "system" fn(Hinternet, u32, *const c_void, u32) -> BOOL,
     open_request: unsafe extern "system" fn(
         Hinternet,
         PCWSTR,
@@ -42,6 +55,7 @@ struct WinHttp {
     receive_response: unsafe extern "system" fn(Hinternet, *mut c_void) -> BOOL,
     query_headers:
         unsafe extern "system" fn(Hinternet, u32, PCWSTR, *mut c_void, *mut u32, *mut u32) -> BOOL,
+    query_data_available: unsafe extern "system" fn(Hinternet, *mut u32) -> BOOL,
     read_data: unsafe extern "system" fn(Hinternet, *mut c_void, u32, *mut u32) -> BOOL,
     close_handle: CloseHandle,
 }
@@ -63,27 +77,30 @@ struct Target {
     host: Vec<u16>,
     port: u16,
     path: Vec<u16>,
-    secure: bool,
 }
 
 /// Downloads a URL into a file; returns `false` if the server does not have it. `progress` gets the
 /// number of bytes that have come.
 ///
 /// # Errors
-/// A message, if the server cannot be reached or answers anything else, or if the file cannot be
+/// A message, if the URL is not of https (or of http and this machine), the server cannot be reached
+/// or answers anything else, the answer is cut, too long or too slow, or if the file cannot be
 /// written.
 pub fn fetch(
     url: &str,
     file: &mut File,
     progress: &dyn Fn(u64),
 ) -> std::result::Result<bool, String> {
+    let protocols = Protocols::of(url)?;
     let http = WinHttp::load().map_err(|error| error.to_string())?;
-    let reply = http.ask(url).map_err(|error| error.to_string())?;
-    match reply.status {
-        FOUND => http.write(&reply, file, progress).map(|()| true),
-        status if ABSENT.contains(&status) => Ok(false),
-        status => Err(format!("the server answered with status {status}")),
+    let began = Instant::now();
+    let reply = http.ask(url, protocols).map_err(|error| error.to_string())?;
+    let found = is_found(reply.status)?;
+    if found {
+        let pace = Pace::new(began, Instant::now());
+        http.write(&reply, pace, file, progress)?;
     }
+    Ok(found)
 }
 
 /// A response whose headers have arrived. Handles are closed in this order.
@@ -104,10 +121,13 @@ impl WinHttp {
                 open: library.function(c"WinHttpOpen")?,
                 crack_url: library.function(c"WinHttpCrackUrl")?,
                 connect: library.function(c"WinHttpConnect")?,
+                set_timeouts: library.function(c"WinHttpSetTimeouts")?,
+                set_option: library.function(c"WinHttpSetOption")?,
                 open_request: library.function(c"WinHttpOpenRequest")?,
                 send_request: library.function(c"WinHttpSendRequest")?,
                 receive_response: library.function(c"WinHttpReceiveResponse")?,
                 query_headers: library.function(c"WinHttpQueryHeaders")?,
+                query_data_available: library.function(c"WinHttpQueryDataAvailable")?,
                 read_data: library.function(c"WinHttpReadData")?,
                 close_handle: library.function(c"WinHttpCloseHandle")?,
             })
@@ -122,7 +142,7 @@ impl WinHttp {
     }
 
     /// Sends the request and waits for the headers of the response.
-    fn ask(&self, url: &str) -> Result<Reply> {
+    fn ask(&self, url: &str, protocols: Protocols) -> Result<Reply> {
         let target = self.target(url)?;
         let agent = wide::terminated(concat!("halprof/", env!("CARGO_PKG_VERSION")));
         // SAFETY: the name ends with a zero; there is no proxy to name.
@@ -136,12 +156,19 @@ impl WinHttp {
             )
         };
         let session = self.handle(session, "WinHTTP could not be opened")?;
+        let [resolve, connect, send, receive] = [STEP_TIME_MAX_MS; 4];
+        // SAFETY: the session is open.
+        let done = unsafe { (self.set_timeouts)(session.handle, resolve, connect, send, receive) };
+        succeeded(done, "WinHTTP takes no time-outs")?;
         // SAFETY: the session is open, the host's name ends with a zero.
         let connection =
             unsafe { (self.connect)(session.handle, target.host.as_ptr(), target.port, 0) };
         let connection = self.handle(connection, "the server's name is not valid")?;
         let verb = wide::terminated("GET");
-        let flags = if target.secure { WINHTTP_FLAG_SECURE } else { 0 };
+        let flags = match protocols {
+            Protocols::Https => WINHTTP_FLAG_SECURE,
+            Protocols::HttpAndHttps => 0,
+        };
         // SAFETY: the connection is open, the texts end with a zero, and the others are null.
         let request = unsafe {
             (self.open_request)(
@@ -155,6 +182,12 @@ impl WinHttp {
             )
         };
         let request = self.handle(request, "the request is not valid")?;
+        for (option, value) in OPTIONS {
+            let (value, length) = (&raw const value, size_of_val(&value) as u32);
+            // SAFETY: the request is open; each of these options is a number of this length.
+            let done = unsafe { (self.set_option)(request.handle, option, value.cast(), length) };
+            succeeded(done, "the request takes no option")?;
+        }
         // SAFETY: the request is open; there are no headers and no data.
         let sent =
             unsafe { (self.send_request)(request.handle, ptr::null(), 0, ptr::null(), 0, 0, 0) };
@@ -199,41 +232,49 @@ impl WinHttp {
             host: part(parts.lpszHostName, parts.dwHostNameLength),
             port: parts.nPort,
             path: part(parts.lpszUrlPath, parts.dwUrlPathLength),
-            secure: parts.nScheme == WINHTTP_INTERNET_SCHEME_HTTPS,
         })
     }
 
+    /// Reads only what has come: a read for a whole buffer may wait for each byte of it, and no time
+    /// would be looked at in between.
     fn write(
         &self,
         reply: &Reply,
+        mut pace: Pace,
         file: &mut File,
         progress: &dyn Fn(u64),
     ) -> std::result::Result<(), String> {
+        let broken = || last_error("the server's answer broke off").to_string();
         let mut buffer = vec![0u8; 64 << 10];
-        let mut all = 0;
         loop {
+            let mut available = 0;
+            // SAFETY: the request is open, and `available` is valid for a write.
+            let done =
+                unsafe { (self.query_data_available)(reply.request.handle, &raw mut available) };
+            if done == FALSE {
+                return Err(broken());
+            }
+            let length = buffer.len().min(available as usize);
+            let room = buffer.get_mut(..length).unwrap_or_default();
             let mut read = 0;
-            // SAFETY: the request is open; `buffer` is valid for writes of its length, `read` for a
+            // SAFETY: the request is open; `room` is valid for writes of its length, `read` for a
             // write.
             let done = unsafe {
                 (self.read_data)(
                     reply.request.handle,
-                    buffer.as_mut_ptr().cast(),
-                    buffer.len() as u32,
+                    room.as_mut_ptr().cast(),
+                    room.len() as u32,
                     &raw mut read,
                 )
             };
             if done == FALSE {
-                return Err(last_error("the server's answer broke off").to_string());
+                return Err(broken());
             }
             if read == 0 {
                 return Ok(());
             }
-            all += u64::from(read);
-            if all > BYTES_MAX {
-                return Err("it is longer than 4 GiB".to_owned());
-            }
-            let piece = buffer.get(..read as usize).unwrap_or_default();
+            let all = pace.came(u64::from(read), Instant::now())?;
+            let piece = room.get(..read as usize).unwrap_or_default();
             file.write_all(piece).map_err(|error| error.to_string())?;
             progress(all);
         }
