@@ -90,13 +90,16 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
 }
 
 /// The arguments, with each `@FILE` replaced by the arguments in that file, one per line; `@@NAME` is
-/// the argument `@NAME`.
+/// the argument `@NAME`. An argument that is the name of a file as it stands is left alone: `*.rec`
+/// makes one of each file there, and whoever made those could have the rest read as options.
 fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
     let own = given.iter().take_while(|&argument| argument != "--").count();
     let mut all = Vec::new();
     for (index, argument) in given.iter().enumerate() {
         let file = argument.to_str().and_then(|text| text.strip_prefix('@'));
-        match file.filter(|_| index < own) {
+        // The name itself, which a shell gives for a link that leads nowhere too.
+        let is_name = || std::fs::symlink_metadata(argument).is_ok();
+        match file.filter(|_| index < own && !is_name()) {
             Some(name) if name.starts_with('@') => all.push(name.into()),
             Some(file) => {
                 let text = std::fs::read_to_string(file);

@@ -41,7 +41,7 @@ Examples:
   halprof doctor                                         find out why something does not work
 
 `halprof help COMMAND` shows the options and examples of a command, `halprof help workload` what
-`--workload` takes. `@FILE` reads arguments from FILE, one per line.";
+`--workload` takes. `@FILE` reads arguments from FILE, one per line, unless a file is called `@FILE`.";
 
 pub(crate) const INFO: &str = "\
 Examples:

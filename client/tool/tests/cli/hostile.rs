@@ -236,3 +236,41 @@ fn no_path_of_another_machines_recording_is_opened() {
         assert!(notes.contains("was not opened"), "{stranger}: {notes}");
     }
 }
+
+/// Somebody's folder has a file whose name begins with `@`, and a hidden one that would be read for
+/// it. A shell makes arguments of what is visible.
+#[cfg(unix)]
+#[test]
+fn no_file_that_a_shell_names_is_read_as_arguments() {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    type Make = fn(&Path);
+    let kinds: [(&str, &str, Make); 5] = [
+        ("@.b.rec", ".b.rec", |at| std::fs::write(at, "").expect("written")),
+        ("@.b.rec", ".b.rec", |at| std::fs::create_dir(at).expect("a folder")),
+        ("@.b.rec", ".b.rec", |at| symlink("nowhere", at).expect("a link")),
+        ("@..rec", "..rec", |at| symlink("a.rec", at).expect("a link")),
+        // What this stood for was the name of another file.
+        ("@@.b.rec", "@.b.rec", |at| std::fs::write(at, "").expect("written")),
+    ];
+    for (visible, read, make) in kinds {
+        let (folder, path) = folder();
+        recording(&path, module("m", "m"));
+        let (folder, victim) = (folder.path(), folder.path().join("victim"));
+        make(&folder.join(visible));
+        std::fs::write(folder.join(read), format!("--output\n{}\n", text(&victim)))
+            .expect("written");
+        std::fs::write(&victim, "precious").expect("written");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$0\" export --format folded *.rec"]);
+        let ran = Ran::of(shell.arg(env!("CARGO_BIN_EXE_halprof")).current_dir(folder));
+        let kept = std::fs::read_to_string(&victim).expect("it is there");
+        assert_eq!(kept, "precious", "{visible}: {}", ran.stderr);
+        // Who means it can still say so.
+        let mut meant = Command::new(env!("CARGO_BIN_EXE_halprof"));
+        meant.args(["export", "--format", "folded", "a.rec", &format!("@./{read}")]);
+        let ran = Ran::of(meant.current_dir(folder));
+        let replaced = std::fs::read_to_string(&victim).expect("it is there");
+        assert!(replaced != "precious", "{visible}: {}", ran.stderr);
+    }
+}
