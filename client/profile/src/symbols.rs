@@ -42,7 +42,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-pub use store::{Fetch, Server};
+pub use store::{Fetch, Server, TellFailure};
 
 /// Shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";

@@ -5,7 +5,7 @@ use super::dwarf::Dwarf;
 use super::functions::{Function, Functions, Symbols};
 use super::image::{DebugLink, Image};
 use super::pdb::Pdb;
-use super::search::SymbolPath;
+use super::search::{Fetched, SymbolPath};
 use super::store::Key;
 use super::store_file::StoreFile;
 use super::symbol_match::SymbolMatch;
@@ -39,6 +39,8 @@ pub(super) struct Lookup {
     pub(super) file: Option<PathBuf>,
     /// What could not be used when it was opened, and what to do about it.
     pub(super) notes: Vec<String>,
+    /// Those of the notes that say what could not be fetched though a server was asked.
+    failed_downloads: Vec<String>,
     /// Whether a server might have the PDB, and asking it was not allowed.
     pub(super) download_might_help: bool,
     /// Expanded files, kept while they are read.
@@ -64,6 +66,9 @@ impl Lookup {
         }
         if lookup.kind == Kind::None {
             lookup.take_table();
+        }
+        if !lookup.failed_downloads.is_empty() {
+            path.tell_failure(&module.name, &lookup.failed_downloads);
         }
         lookup
     }
@@ -105,8 +110,13 @@ impl Lookup {
                 return Some((opened, file.clone()));
             }
         }
-        let (file, mut notes) = path.fetched(&key?);
-        self.notes.append(&mut notes);
+        let check = |file: &Path, name: &str| {
+            let readable = StoreFile::named(file, name, path)?;
+            open(&readable.path).map(drop)
+        };
+        let Fetched { file, absent, failures } = path.fetched(&key?, &check);
+        self.notes.extend(absent.into_iter().chain(failures.iter().cloned()));
+        self.failed_downloads.extend(failures);
         let file = file?;
         Some((self.open_stored(&file, path, &open)?, file))
     }

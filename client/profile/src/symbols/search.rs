@@ -2,7 +2,7 @@
 //! for that.
 
 use super::identity::file_name;
-use super::store::{Fetch, Key, Server};
+use super::store::{Check, Fetch, Key, Server, TellFailure};
 use super::trust::{has_links, is_below, local};
 use crate::file::origin::{origin, seal};
 use crate::file::{Identity, Metadata, Module};
@@ -15,6 +15,17 @@ const SYSTEM_FOLDER: &str = "/usr/lib/debug";
 /// What `srv*` alone stands for: Microsoft's server.
 const MICROSOFT: &str = "https://msdl.microsoft.com/download/symbols";
 
+/// What came of asking the servers for a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Fetched {
+    /// Where it is now.
+    pub(super) file: Option<PathBuf>,
+    /// Which servers do not have it, each as a sentence.
+    pub(super) absent: Vec<String>,
+    /// From which servers it could not be fetched and why.
+    pub(super) failures: Vec<String>,
+}
+
 /// Folders and stores that the user names, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct SymbolPath {
@@ -24,6 +35,7 @@ pub struct SymbolPath {
     servers: Vec<Server>,
     /// How to ask the servers, if the user wants that.
     fetch: Option<Fetch>,
+    tell_failure: Option<TellFailure>,
     /// The key that seals the user's recordings.
     key: Option<Vec<u8>>,
     /// Whether all modules were loaded on this machine.
@@ -110,6 +122,19 @@ impl SymbolPath {
     pub fn downloading(mut self, fetch: Fetch) -> Self {
         self.fetch = Some(fetch);
         self
+    }
+
+    /// This path for a user who is told once for each module what of it could not be fetched.
+    #[must_use]
+    pub fn telling_failures(mut self, tell: TellFailure) -> Self {
+        self.tell_failure = Some(tell);
+        self
+    }
+
+    pub(super) fn tell_failure(&self, module: &str, why: &[String]) {
+        if let Some(tell) = self.tell_failure {
+            tell(&format!("symbols of {module}: {}", why.join("; ")));
+        }
     }
 
     /// How to ask the servers, if the user wants that.
@@ -232,23 +257,29 @@ impl SymbolPath {
         each_once(all)
     }
 
-    /// Asks the servers in their order, if the user wants that: the file that came, and why others
-    /// did not.
-    pub(super) fn fetched(&self, key: &Key<'_>) -> (Option<PathBuf>, Vec<String>) {
-        let mut notes = Vec::new();
+    /// Asks the servers in their order, if the user wants that.
+    pub(super) fn fetched(&self, key: &Key<'_>, check: Check<'_>) -> Fetched {
+        let mut fetched = Fetched::default();
         let Some(fetch) = self.fetch else {
-            return (None, notes);
+            return fetched;
         };
         for server in &self.servers {
-            match key.fetch(fetch, server) {
-                Ok(Some(file)) => return (Some(file), notes),
-                Ok(None) => notes.push(format!("{} does not have {}", server.url, key.name)),
+            match key.fetch(fetch, server, check) {
+                Ok(Some(file)) => {
+                    fetched.file = Some(file);
+                    break;
+                }
+                Ok(None) => {
+                    fetched.absent.push(format!("{} does not have {}", server.url, key.name));
+                }
                 Err(why) => {
-                    notes.push(format!("{} was not fetched from {}: {why}", key.name, server.url));
+                    let failure =
+                        format!("{} was not fetched from {}: {why}", key.name, server.url);
+                    fetched.failures.push(failure);
                 }
             }
         }
-        (None, notes)
+        fetched
     }
 }
 
@@ -374,6 +405,24 @@ mod tests {
         Ok(false)
     }
 
+    /// What does not pass the check stays nowhere.
+    #[test]
+    fn only_what_was_asked_for_is_put_into_a_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!("srv*{}*http://a", folder.path().display());
+        let identity = Identity::pdb([0x11; 16], 0x2A, b"a.pdb");
+        let key = Key::of_pdb(&identity).expect("a key");
+        let path = SymbolPath::parse(&text).downloading(answers_compressed);
+        let fetched = path.fetched(&key, &|file, name| {
+            let came = fs::read_to_string(file).expect("it came");
+            assert!(came.ends_with("/a.pd_") && name == "a.pd_", "{came}");
+            Err("it is of another build".to_owned())
+        });
+        assert_eq!(fetched.file, None);
+        assert!(fetched.failures[0].ends_with("another build"), "{fetched:?}");
+        assert_eq!(fs::read_dir(folder.path()).expect("a store").count(), 0);
+    }
+
     #[test]
     fn what_a_server_has_is_put_into_its_store() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -381,28 +430,28 @@ mod tests {
         let text = format!("srv*{store}*http://a/b/");
         let identity = Identity::pdb([0x11; 16], 0x2A, b"C:\\build\\my app.pdb");
         let key = Key::of_pdb(&identity).expect("a key");
+        let fetched = |path: SymbolPath| path.fetched(&key, &|_, _| Ok(()));
         // Nothing is requested unless the user asked for it.
-        assert_eq!(SymbolPath::parse(&text).fetched(&key), (None, Vec::new()));
+        assert_eq!(fetched(SymbolPath::parse(&text)), Fetched::default());
         let path = |fetch| SymbolPath::parse(&text).downloading(fetch);
-        let (file, notes) = path(answers_compressed).fetched(&key);
+        let Fetched { file, absent, failures } = fetched(path(answers_compressed));
         let file = file.expect("it came");
-        assert_eq!(notes, Vec::<String>::new());
+        assert_eq!([absent, failures].concat(), [""; 0]);
         assert!(key.locations(folder.path()).contains(&file));
         assert_eq!(
             fs::read_to_string(file).expect("it is there"),
             "http://a/b/my%20app.pdb/111111111111111111111111111111112A/my%20app.pd_"
         );
-        let (_, notes) = path(answers_nothing).fetched(&key);
-        assert_eq!(notes, ["http://a/b/ does not have my app.pdb"]);
+        let nothing = fetched(path(answers_nothing));
+        assert_eq!(nothing.absent, ["http://a/b/ does not have my app.pdb"]);
         let dead = text.replace("http://a", "http://dead");
-        let dead = SymbolPath::parse(&dead).downloading(answers_nothing);
-        let (_, notes) = dead.fetched(&key);
-        assert!(notes[0].ends_with("the line is dead"), "{notes:?}");
+        let dead = fetched(SymbolPath::parse(&dead).downloading(answers_nothing));
+        assert!(dead.failures[0].ends_with("the line is dead"), "{dead:?}");
         // Only complete files are left behind.
         assert_eq!(fs::read_dir(folder.path()).expect("a store").count(), 1);
         let nowhere = SymbolPath::parse("srv*http://a/b").downloading(answers_compressed);
-        let (_, notes) = nowhere.fetched(&key);
-        assert!(notes[0].contains("srv*FOLDER*URL"), "{notes:?}");
+        let nowhere = fetched(nowhere);
+        assert!(nowhere.failures[0].contains("srv*FOLDER*URL"), "{nowhere:?}");
     }
 
     /// A module in a recording that a key has sealed, and that began at some time.

@@ -13,6 +13,12 @@ use tempfile::NamedTempFile;
 /// neither could be determined.
 pub type Fetch = fn(url: &str, file: &mut File) -> Result<bool, String>;
 
+/// Whether a file is what was asked for; a message says why not.
+pub(super) type Check<'a> = &'a dyn Fn(&Path, &str) -> Result<(), String>;
+
+/// Told, in one line, what of a module could not be fetched and why.
+pub type TellFailure = fn(line: &str);
+
 /// A file in a store that stands for another and contains its path.
 pub(super) const POINTER: &str = "file.ptr";
 
@@ -61,8 +67,15 @@ impl<'a> Key<'a> {
         folders.flat_map(|folder| names.clone().map(|name| folder.join(name))).collect()
     }
 
-    /// Asks a server for it, plain and compressed, and puts it into the server's store.
-    pub(super) fn fetch(&self, fetch: Fetch, server: &Server) -> Result<Option<PathBuf>, String> {
+    /// Asks a server for it, plain and compressed, and puts it into the server's store: if `check`, which
+    /// gets the file and the name that it would have there, finds that it is what was asked for. Other
+    /// debuggers look there too.
+    pub(super) fn fetch(
+        &self,
+        fetch: Fetch,
+        server: &Server,
+        check: Check<'_>,
+    ) -> Result<Option<PathBuf>, String> {
         let Some(store) = &server.store else {
             return Err(
                 "no store is named to put it into: write `srv*FOLDER*URL` in the symbol path"
@@ -77,6 +90,7 @@ impl<'a> Key<'a> {
             fs::create_dir_all(store).map_err(text)?;
             let mut file = NamedTempFile::new_in(store).map_err(text)?;
             if fetch(&url, file.as_file_mut())? {
+                check(file.path(), &name)?;
                 fs::create_dir_all(&folder).map_err(text)?;
                 let path = folder.join(&name);
                 file.persist(&path).map_err(|error| text(error.error))?;

@@ -903,7 +903,8 @@ fn downloading(path: &SymbolPath, output: &Output) -> crate::output::error::Resu
             "Install it, or fill a store by other means and name it with `--symbol-path`.",
         ));
     }
-    Ok(path.clone().downloading(download::by(output)))
+    let path = path.clone().downloading(download::by(output));
+    Ok(if output.is_json() { path } else { path.telling_failures(download::tell_failure) })
 }
 
 #[derive(Debug, Args)]

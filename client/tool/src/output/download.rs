@@ -13,6 +13,11 @@ pub(crate) fn by(output: &Output) -> Fetch {
     if output.progress(None).is_hidden() { silently } else { with_progress }
 }
 
+/// A failed download, without which names are missing. JSON has it in its notes.
+pub(crate) fn tell_failure(line: &str) {
+    Output::text().warn(line);
+}
+
 fn silently(url: &str, file: &mut File) -> Result<bool, String> {
     fetch(url, file, &|_| ())
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::binaries;
 use crate::cli::server::{Response, Server};
-use crate::cli::support::{folder, json, skipped, text};
+use crate::cli::support::{folder, halprof, json, skipped, text};
 use std::io::{Cursor, Write};
 use std::process::Command;
 
@@ -12,7 +12,11 @@ enum Kind {
     HasPdb,
     HasCompressed,
     HasNothing,
+    HadIt,
     Redirects,
+    /// A file that is not the one that was asked for.
+    HasOther,
+    HasOtherCompressed,
     /// The connection ends before the length that the head states.
     IsCut,
     Fails,
@@ -32,6 +36,11 @@ fn serve(kind: Kind, pdb: Vec<u8>) -> Server {
             },
             Kind::IsCut if is_plain => {
                 Response { length: pdb.len(), ..Response::found(pdb[..pdb.len() / 2].to_vec()) }
+            }
+            Kind::HadIt => Response::new("410 Gone", Vec::new()),
+            Kind::HasOther if is_plain => Response::found(b"no PDB".to_vec()),
+            Kind::HasOtherCompressed if path.ends_with("work.pd_") => {
+                Response::found(self::cabinet(b"no PDB"))
             }
             Kind::Fails => Response::new("500 Internal Server Error", Vec::new()),
             _ => Response::not_found(),
@@ -62,6 +71,9 @@ fn what_a_server_has_is_fetched_whole_or_not_at_all() {
     let work = format!("instructions=1000000,cycles=1000000,image={}", built.path());
     json(&format!("record -e cycles:10000 -o {} --workload {work}", text(&recording)));
     for (number, (kind_of_server, stored, note)) in [
+        (Kind::HadIt, None, "does not have work.pdb"),
+        (Kind::HasOther, None, "work.pdb was not fetched from"),
+        (Kind::HasOtherCompressed, None, "work.pdb was not fetched from"),
         (Kind::HasPdb, Some("work.pdb"), ""),
         (Kind::HasCompressed, Some("work.pd_"), ""),
         (Kind::Redirects, Some("work.pdb"), ""),
@@ -86,6 +98,11 @@ fn what_a_server_has_is_fetched_whole_or_not_at_all() {
         let (named_by, notes) = kind(&format!("{line} --download"));
         assert_eq!(named_by, if stored.is_some() { "pdb" } else { "exports" }, "{notes}");
         assert!(notes.contains(note), "{notes}");
+        // Whoever reads text is told in one line if that failed, even where little else is.
+        let plain = halprof(&format!("--quiet {line} --download"));
+        let told = plain.stderr.lines().filter(|line| line.contains("was not fetched from"));
+        let fails = note.contains("was not fetched") || note.contains("status");
+        assert_eq!(told.count(), usize::from(fails), "{}", plain.stderr);
         let files: Vec<String> = files_below(&store);
         assert_eq!(files.iter().map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(stored));
         let asked = server.asked();
