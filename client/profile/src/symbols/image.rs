@@ -2,7 +2,7 @@
 
 use super::demangle;
 use super::functions::{self, Symbol, Symbols};
-use super::trust::local;
+use super::trust::{has_links, local};
 use super::unwind::Unwinding;
 use crate::file::{Build, Identity, Stamp};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
@@ -175,12 +175,13 @@ pub fn build_of(path: &Path) -> Result<Build, String> {
 }
 
 /// Which build the file is that a process says it has loaded: any process can say any path, so a
-/// file of another machine and a device are not opened.
+/// file of another machine, one behind a link, which may lead there, and a device are not opened.
 ///
 /// # Errors
 /// A message, if the file cannot be read, is not local or is no executable.
 pub fn build_where_loaded(named: &str) -> Result<Build, String> {
-    build_of(&local(named).ok_or("it is no local file")?)
+    let path = local(named).filter(|path| !has_links(path));
+    build_of(&path.ok_or("it is no local file, or a link leads to it")?)
 }
 
 /// What identifies a file's symbols; `None` if its linker recorded nothing.
@@ -391,6 +392,24 @@ mod tests {
         let of_a_host = format!("/{own}");
         for named in [&of_a_host, r"\\host\share\a.dll", r"\\.\pipe\a", "a.dll"] {
             assert!(build_where_loaded(named).is_err(), "{named}");
+        }
+    }
+
+    /// Who records may have more rights than who made the link.
+    #[cfg(unix)]
+    #[test]
+    fn a_loaded_file_behind_a_link_is_not_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a folder");
+        fs::create_dir(folder.join("real")).expect("a folder");
+        let own = std::env::current_exe().expect("this test");
+        fs::copy(own, folder.join("real/a.dll")).expect("copied");
+        std::os::unix::fs::symlink("real", folder.join("link")).expect("a link");
+        std::os::unix::fs::symlink("real/a.dll", folder.join("b.dll")).expect("a link");
+        for (path, opened) in [("real/a.dll", true), ("link/a.dll", false), ("b.dll", false)] {
+            let path = folder.join(path);
+            let build = build_where_loaded(path.to_str().expect("UTF-8"));
+            assert_eq!(build.is_ok(), opened, "{}: {build:?}", path.display());
         }
     }
 
