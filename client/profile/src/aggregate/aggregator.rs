@@ -6,6 +6,7 @@ use crate::number::nanoseconds;
 use crate::symbols::code_location::CodeLocation;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use shared_types::{Mode, Sample};
+use std::cell::OnceCell;
 use std::hash::BuildHasher;
 use std::num::NonZero;
 use std::{iter, thread};
@@ -232,7 +233,7 @@ impl Aggregator {
         }
         let mut parts: Vec<_> = shards.into_iter().map(|shard| shard.totals.into_iter()).collect();
         let mut next = || merged(parts.iter_mut().filter_map(Iterator::next).collect());
-        let all = group_by.into_iter().map(|group_by| (group_by, next())).collect();
+        let all = group_by.into_iter().map(|group_by| Grouping::new(group_by, next())).collect();
         Groups { span, addressed, stacks, all }
     }
 }
@@ -269,9 +270,54 @@ pub(crate) struct Groups {
     pub(crate) addressed: FxHashMap<u16, u64>,
     /// Whether any sample had a stack.
     stacks: bool,
-    /// Each in the order of its keys, so that what is looked up for one group is near what the last
-    /// group needed.
-    all: Vec<(GroupBy, Vec<(GroupKey, Totals)>)>,
+    all: Vec<Grouping>,
+}
+
+/// The groups of all samples, by some of what they can be grouped by.
+#[derive(Debug)]
+struct Grouping {
+    by: GroupBy,
+    /// In the order of their keys, so that what is looked up for one group is near what the last group
+    /// needed.
+    groups: Vec<(GroupKey, Totals)>,
+    /// Where the groups of each source are, if there are several: made when one is first asked for. A
+    /// file may have thousands of sources, and each has a table of its own.
+    of_source: OnceCell<Option<FxHashMap<u16, Vec<u32>>>>,
+}
+
+impl Grouping {
+    const fn new(by: GroupBy, groups: Vec<(GroupKey, Totals)>) -> Self {
+        Self { by, groups, of_source: OnceCell::new() }
+    }
+
+    /// Passes the groups of one source, or of all, to `visit`, in their order.
+    fn each(&self, source: Option<u16>, mut visit: impl FnMut(GroupKey, Totals)) {
+        let own = source.and_then(|source| {
+            let of_source = self.of_source.get_or_init(|| self.by_source()).as_ref()?;
+            Some(of_source.get(&source).map_or(&[][..], Vec::as_slice))
+        });
+        if let Some(own) = own {
+            let groups = own.iter().filter_map(|&index| self.groups.get(index as usize));
+            return groups.for_each(|&(key, totals)| visit(key, totals));
+        }
+        // They are all of one source.
+        let is_asked = |key: &GroupKey| source.is_none_or(|source| source == key.source);
+        if self.groups.first().is_some_and(|(first, _)| is_asked(first)) {
+            self.groups.iter().for_each(|&(key, totals)| visit(key, totals));
+        }
+    }
+
+    fn by_source(&self) -> Option<FxHashMap<u16, Vec<u32>>> {
+        let (first, _) = self.groups.first()?;
+        if self.groups.iter().all(|(key, _)| key.source == first.source) {
+            return None;
+        }
+        let mut of_source: FxHashMap<u16, Vec<u32>> = FxHashMap::default();
+        for (index, (key, _)) in (0..).zip(&self.groups) {
+            of_source.entry(key.source).or_default().push(index);
+        }
+        Some(of_source)
+    }
 }
 
 impl Groups {
@@ -288,21 +334,19 @@ impl Groups {
         source: Option<u16>,
         mut visit: impl FnMut(GroupKey, Totals),
     ) {
-        let Some((finer, groups)) = self.all.iter().find(|(other, _)| other.has(group_by)) else {
+        let Some(finer) = self.all.iter().find(|grouping| grouping.by.has(group_by)) else {
             return;
         };
-        let groups = groups.iter().copied();
-        let groups = groups.filter(|(key, _)| source.is_none_or(|source| source == key.source));
         // Where no sample has a stack, grouping by stack too makes no more groups.
-        let same = GroupBy { stack: group_by.stack || finer.stack && !self.stacks, ..group_by };
-        if *finer == same {
-            groups.for_each(|(key, totals)| visit(key, totals));
+        let same = GroupBy { stack: group_by.stack || finer.by.stack && !self.stacks, ..group_by };
+        if finer.by == same {
+            finer.each(source, visit);
             return;
         }
         let mut coarser = TotalsByKey::default();
-        for (key, totals) in groups {
+        finer.each(source, |key, totals| {
             coarser.entry(key.only(group_by)).or_default().add(totals);
-        }
+        });
         for (key, totals) in coarser {
             visit(key, totals);
         }
@@ -310,8 +354,8 @@ impl Groups {
 
     /// Every location, including those of callers, once and in order.
     pub(crate) fn locations(&self, stacks: &StackTable) -> Vec<CodeLocation> {
-        let groups = self.all.iter().filter(|(group_by, _)| group_by.location);
-        let entries = groups.flat_map(|(_, groups)| groups.iter().map(|(key, _)| key));
+        let groups = self.all.iter().filter(|grouping| grouping.by.location);
+        let entries = groups.flat_map(|grouping| grouping.groups.iter().map(|(key, _)| key));
         let mut locations: Vec<CodeLocation> =
             entries.clone().map(|entry| entry.location()).collect();
         let mut known = FxHashSet::default();
@@ -366,6 +410,29 @@ mod tests {
         assert_eq!(all, [(GroupKey::default(), sum)]);
         assert_eq!(each(&groups, PLACE).len(), 2);
         assert_eq!(each(&groups, PROCESS).len(), 1);
+    }
+
+    #[test]
+    fn the_groups_of_a_source_are_all_its_own_in_order() {
+        for sources in [1_u16, 3, 1000] {
+            let samples: Vec<Sample> = (0..3000_u64)
+                .map(|n| Sample { source: n as u16 % sources, ..sample(n % 700, 4, Mode::User) })
+                .collect();
+            let groups = summed(&[PLACE, PROCESS], &samples);
+            for group_by in [PLACE, PROCESS, NOTHING] {
+                let mut of_each = Vec::new();
+                for source in 0..=sources {
+                    let mut own = Vec::new();
+                    groups.each(group_by, Some(source), |key, totals| own.push((key, totals)));
+                    assert!(own.iter().all(|(key, _)| key.source == source));
+                    assert_eq!(own.is_empty(), source == sources, "{source} of {sources}");
+                    assert!(group_by != PLACE || own.is_sorted_by_key(|&(key, _)| key));
+                    of_each.extend(own);
+                }
+                of_each.sort_unstable_by_key(|&(key, _)| key);
+                assert_eq!(of_each, each(&groups, group_by));
+            }
+        }
     }
 
     #[test]

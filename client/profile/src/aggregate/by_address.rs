@@ -9,6 +9,7 @@ use crate::file::{Module, Recording};
 use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::path::Path;
 
@@ -31,10 +32,12 @@ impl ByAddress {
         let mut sources = aggregate.sources(group_by);
         sources.retain(|source| source.totals.samples != 0);
         sources.sort_by_key(|source| Reverse(source.totals.samples));
+        let places = sources.iter().enumerate().map(|(place, source)| (source.index, place));
+        let places: FxHashMap<u16, usize> = places.collect();
         let mut all = Vec::new();
         aggregate.each(group_by, None, |group, totals| {
-            let source = sources.iter().position(|source| source.index == group.source);
-            all.extend(source.map(|source| (group.location(), source, totals)));
+            let source = places.get(&group.source);
+            all.extend(source.map(|&source| (group.location(), source, totals)));
         });
         Ok(Self { recording: aggregate.recording, symbols, sources, all })
     }

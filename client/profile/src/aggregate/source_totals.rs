@@ -4,6 +4,7 @@ use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::totals::Totals;
 use crate::file::{Period, Recording, Slices};
 use halprof_measure::float::float;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,11 +82,15 @@ impl SourceTotals {
 /// Adds the sources of a recording to those of others, by name and in order of their first
 /// occurrence. Returns where each of them is now.
 pub(crate) fn merge(all: &mut Vec<SourceTotals>, sources: &[SourceTotals]) -> Vec<usize> {
+    let mut by_name: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+    for (index, known) in all.iter().enumerate() {
+        by_name.entry(Arc::clone(&known.name)).or_insert(index);
+    }
     let mut indexes = Vec::with_capacity(sources.len());
     for source in sources {
-        let index = all.iter().position(|known| known.name == source.name);
-        indexes.push(index.unwrap_or(all.len()));
-        let Some(known) = index.and_then(|index| all.get_mut(index)) else {
+        let index = *by_name.entry(Arc::clone(&source.name)).or_insert(all.len());
+        indexes.push(index);
+        let Some(known) = all.get_mut(index) else {
             let index = u16::try_from(all.len()).unwrap_or(u16::MAX);
             all.push(SourceTotals { index, ..source.clone() });
             continue;

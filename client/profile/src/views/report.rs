@@ -342,8 +342,11 @@ impl Report {
 
     /// Says how much processor time the events of rows are.
     fn with_times(mut self) -> Self {
-        let sources = &self.sources;
-        let time = |name: &Arc<str>| sources.iter().find(|source| source.name == *name)?.time;
+        let mut times: FxHashMap<Arc<str>, Option<ProcessorTime>> = FxHashMap::default();
+        for source in &self.sources {
+            times.entry(Arc::clone(&source.name)).or_insert(source.time);
+        }
+        let time = |name: &Arc<str>| times.get(name).copied().flatten();
         for section in self.tables.iter_mut().flat_map(|table| &mut table.sections) {
             let of_all = section.source.as_ref().and_then(time);
             section.seconds = of_all.map(|time| time.seconds(section.all.events));

@@ -6,6 +6,7 @@ use crate::aggregate::key::{Fields, Key, Value};
 use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::share::Share;
 use crate::aggregate::totals::Totals;
+use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -111,8 +112,13 @@ impl CallTree {
 
     /// Adds the trees of another recording, by source.
     pub(super) fn merge(all: &mut Vec<Self>, others: Vec<Self>) {
+        let mut by_name: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+        for (index, known) in all.iter().enumerate() {
+            by_name.entry(Arc::clone(&known.source)).or_insert(index);
+        }
         for other in others {
-            match all.iter_mut().find(|known| known.source == other.source) {
+            let index = *by_name.entry(Arc::clone(&other.source)).or_insert(all.len());
+            match all.get_mut(index) {
                 Some(known) => known.root.merge(other.root),
                 None => all.push(other),
             }

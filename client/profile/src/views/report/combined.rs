@@ -9,6 +9,8 @@ use crate::file::combined::no_recording;
 use crate::file::{Recording, sessions};
 use crate::symbols::{Opened, SymbolPath};
 use halprof_measure::{Error, Result};
+use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -72,11 +74,21 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
         total.add(report.total);
     }
     let mut symbols: Vec<Opened> = Vec::new();
+    // Those of one name and place, of which there are as many as builds of a module.
+    let mut alike: FxHashMap<(String, u64), Vec<usize>> = FxHashMap::default();
     for opened in reports.iter_mut().flat_map(|report| std::mem::take(&mut report.symbols)) {
+        let key = (opened.module.name.clone(), opened.module.start);
+        let alike = alike.entry(key).or_default();
         let alone = |one: &Opened| Opened { samples: 0, ..one.clone() };
-        match symbols.iter_mut().find(|known| alone(known) == alone(&opened)) {
+        let known = alike
+            .iter()
+            .find(|&&at| symbols.get(at).is_some_and(|known| alone(known) == alone(&opened)));
+        match known.and_then(|&at| symbols.get_mut(at)) {
             Some(known) => known.samples = known.samples.saturating_add(opened.samples),
-            None => symbols.push(opened),
+            None => {
+                alike.push(symbols.len());
+                symbols.push(opened);
+            }
         }
     }
     let recordings = reports.into_iter().map(|report| report.recording);
@@ -86,14 +98,9 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
 
 fn table(tables: &[&Table], query: &Query) -> Option<Table> {
     let by = tables.first()?.by.clone();
-    let mut sections: Vec<(Option<Arc<str>>, Vec<_>)> = Vec::new();
+    let mut sections: IndexMap<Option<Arc<str>>, Vec<_>, FxBuildHasher> = IndexMap::default();
     for section in tables.iter().flat_map(|table| &table.sections) {
-        let at = sections.iter().position(|(source, _)| *source == section.source);
-        let at = at.unwrap_or_else(|| {
-            sections.push((section.source.clone(), Vec::new()));
-            sections.len() - 1
-        });
-        let rows = sections.get_mut(at).map(|(_, rows)| rows)?;
+        let rows = sections.entry(section.source.clone()).or_default();
         rows.extend(section.rows.iter().map(|row| (row.values.clone(), row.sums())));
     }
     let sections = sections.into_iter().map(|(source, mut rows)| {

@@ -22,7 +22,7 @@ use halprof_profile::views::report::{Query, Report, SourceSection, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
@@ -177,18 +177,109 @@ pub(super) fn run(
 
 /// Counts events of the timer in units of 100 ns, whatever sampled it.
 fn count_time_alike(report: &mut Report) {
+    let mut times = HashMap::new();
     for source in &mut report.sources {
         let Some(time) = source.time else { continue };
         source.totals = time.in_units(source.totals);
         source.unfiltered = time.in_units(source.unfiltered);
         source.period_events = time.nanoseconds(source.period_events) / UNIT_NS;
-        let sections = report.tables.iter_mut().flat_map(|table| &mut table.sections);
-        for section in
-            sections.filter(|one| one.source.as_ref().is_none_or(|one| *one == source.name))
-        {
-            section.rows.iter_mut().for_each(|row| row.totals = time.in_units(row.totals));
+        times.insert(Arc::clone(&source.name), time);
+    }
+    for section in report.tables.iter_mut().flat_map(|table| &mut table.sections) {
+        for row in &mut section.rows {
+            let own = row.values.iter().find_map(|value| match value {
+                Value::Source(name) => Some(name),
+                _ => None,
+            });
+            if let Some(time) = section.source.as_ref().or(own).and_then(|name| times.get(name)) {
+                row.totals = time.in_units(row.totals);
+            }
         }
     }
+}
+
+/// The sources of a report by name, and its sections by source: a file may have thousands.
+pub(super) struct BySource<'a> {
+    pub(super) report: &'a Report,
+    sources: HashMap<&'a str, &'a SourceTotals>,
+    /// How many processors have samples of each.
+    processors: HashMap<&'a str, usize>,
+}
+
+impl<'a> BySource<'a> {
+    fn new(report: &'a Report) -> Self {
+        let mut sources = HashMap::new();
+        for source in &report.sources {
+            sources.entry(&*source.name).or_insert(source);
+        }
+        let by_processor = report.tables.iter().find(|table| table.by == [Key::Processor]);
+        let mut processors = HashMap::new();
+        for section in by_processor.into_iter().flat_map(|table| &table.sections) {
+            if let Some(name) = section.source.as_deref() {
+                processors.entry(name).or_insert(section.rows.len());
+            }
+        }
+        Self { report, sources, processors }
+    }
+
+    pub(super) fn source(&self, name: &str) -> Option<&'a SourceTotals> {
+        self.sources.get(name).copied()
+    }
+
+    pub(super) fn processors(&self, name: &str) -> usize {
+        self.processors.get(name).copied().unwrap_or(1)
+    }
+}
+
+/// The sections of a table by source. Those of all sources together have none, and belong to each.
+struct Sections<'a>(HashMap<Option<&'a str>, Vec<&'a SourceSection>>);
+
+impl<'a> Sections<'a> {
+    fn new(table: &'a Table) -> Self {
+        let mut all: HashMap<_, Vec<_>> = HashMap::new();
+        for section in &table.sections {
+            all.entry(section.source.as_deref()).or_default().push(section);
+        }
+        Self(all)
+    }
+
+    fn of<'b>(&'b self, source: &'b str) -> impl Iterator<Item = &'a SourceSection> + 'b {
+        let keys = [None, Some(source)];
+        keys.into_iter().filter_map(|key| self.0.get(&key)).flatten().copied()
+    }
+}
+
+/// What sources of several runs have in common that are compared with each other: their name, or what
+/// they count and its filter; and whether they are time, which a timer that was sampled by core cycles
+/// is not.
+type Common<'a> = (&'a str, &'a str, bool);
+
+fn same_name<'a>(_: &'a Metrics, source: &'a SourceTotals) -> Option<Common<'a>> {
+    Some((&source.name, "", source.time.is_some()))
+}
+
+/// By the names that metrics have for what it counts.
+fn same_quantity<'a>(metrics: &'a Metrics, source: &'a SourceTotals) -> Option<Common<'a>> {
+    let (name, filter) = source.name.split_once(':').unwrap_or((&source.name, ""));
+    Some((metrics.quantity(name)?, filter, source.time.is_some()))
+}
+
+/// The names of sources by what they may have in common, each once and in their order.
+fn names_by<'a>(
+    common: fn(&'a Metrics, &'a SourceTotals) -> Option<Common<'a>>,
+    metrics: &'a Metrics,
+    sources: &'a [SourceTotals],
+) -> HashMap<Common<'a>, Vec<&'a Arc<str>>> {
+    let mut names: HashMap<_, Vec<_>> = HashMap::new();
+    let mut known = HashSet::new();
+    for source in sources {
+        if let Some(key) = common(metrics, source)
+            && known.insert((key, &source.name))
+        {
+            names.entry(key).or_default().push(&source.name);
+        }
+    }
+    names
 }
 
 /// The sources that can be compared: what all runs have, then what counts the same.
@@ -196,18 +287,22 @@ fn sources(runs: &Runs) -> Result<Vec<Source>> {
     let metrics = Metrics::built_in()?;
     let all: Vec<&[SourceTotals]> = runs.reports.iter().map(|run| &*run.sources).collect();
     let mut matched: Vec<Vec<Arc<str>>> = Vec::new();
-    for is_same in [|_: &Metrics, one: &str, other: &str| one == other, counts_same] {
+    let mut used: Vec<HashSet<&str>> = vec![HashSet::new(); all.len()];
+    for common in [same_name, same_quantity] {
+        let each = all.iter().map(|sources| names_by(common, &metrics, sources));
+        let each: Vec<_> = each.collect();
         for source in all.first().copied().unwrap_or_default() {
-            let in_each = all.iter().enumerate().map(|(run, sources)| {
-                let is_used = |name| matched.iter().any(|names| names.get(run) == Some(name));
-                let mut same = sources.iter().filter(|other| {
-                    // A timer that was sampled by core cycles is no time.
-                    source.time.is_some() == other.time.is_some()
-                        && is_same(&metrics, &source.name, &other.name)
-                });
-                same.find(|other| !is_used(&other.name)).map(|other| Arc::clone(&other.name))
+            let Some(key) = common(&metrics, source) else { continue };
+            let in_each = each.iter().zip(&used).map(|(named, used)| {
+                let mut names = named.get(&key)?.iter();
+                names.find(|name| !used.contains(&****name)).copied()
             });
-            matched.extend(in_each.collect::<Option<Vec<_>>>());
+            if let Some(names) = in_each.collect::<Option<Vec<_>>>() {
+                for (used, name) in used.iter_mut().zip(&names) {
+                    used.insert(name);
+                }
+                matched.push(names.into_iter().map(Arc::clone).collect());
+            }
         }
     }
     if matched.is_empty() {
@@ -219,24 +314,20 @@ fn sources(runs: &Runs) -> Result<Vec<Source>> {
             "Compare recordings of the same source.",
         ));
     }
-    Ok(matched.into_iter().map(|names| Source::new(names, runs)).collect())
-}
-
-/// Whether two sources count the same, by the names that metrics have for it.
-fn counts_same(metrics: &Metrics, one: &str, other: &str) -> bool {
-    let [one, other] = [one, other].map(|name| name.split_once(':').unwrap_or((name, "")));
-    let quantity = metrics.quantity(one.0);
-    quantity.is_some() && quantity == metrics.quantity(other.0) && one.1 == other.1
+    let each_run: Vec<BySource<'_>> = runs.reports.iter().map(BySource::new).collect();
+    let lost = runs.sides(&runs.reports).map(cost::lost);
+    let sources = matched.into_iter().map(|names| Source::new(names, &each_run, runs, lost));
+    Ok(sources.collect())
 }
 
 /// What only some of the recordings have.
 fn left_out(runs: &Runs, sources: &[Source]) -> Vec<String> {
     let mut names = BTreeSet::new();
     for (at, run) in runs.reports.iter().enumerate() {
-        let is_compared =
-            |name: &Arc<str>| sources.iter().any(|source| source.names.get(at) == Some(name));
+        let compared = sources.iter().filter_map(|source| source.names.get(at));
+        let compared: HashSet<&Arc<str>> = compared.collect();
         names.extend(
-            run.sources.iter().map(|source| &source.name).filter(|name| !is_compared(name)),
+            run.sources.iter().map(|source| &source.name).filter(|name| !compared.contains(name)),
         );
     }
     let each = names.into_iter();
@@ -250,20 +341,22 @@ fn distinct<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> String {
 }
 
 impl Source {
-    fn new(names: Vec<Arc<str>>, runs: &Runs) -> Self {
-        let each_run: Vec<(&Report, &str)> =
-            runs.reports.iter().zip(names.iter().map(AsRef::as_ref)).collect();
-        let totals = each_run.iter().map(|(run, name)| {
-            let source = run.sources.iter().find(|source| *source.name == **name);
-            source.map(|source| source.totals).unwrap_or_default()
-        });
-        let is_time = each_run.iter().any(|(run, name)| {
-            run.sources.iter().any(|source| *source.name == **name && source.time.is_some())
-        });
+    /// `each_run` has all runs, and `lost` which part of the samples of each side was lost.
+    fn new(
+        names: Vec<Arc<str>>,
+        each_run: &[BySource<'_>],
+        runs: &Runs,
+        lost: [Option<f64>; 2],
+    ) -> Self {
+        let of_runs: Vec<(&BySource<'_>, &str)> =
+            each_run.iter().zip(names.iter().map(AsRef::as_ref)).collect();
+        let own: Vec<Option<&SourceTotals>> =
+            of_runs.iter().map(|(run, name)| run.source(name)).collect();
+        let [before, after] = runs.sides(&of_runs);
         Self {
-            totals: totals.collect(),
-            sides: runs.sides(&each_run).map(Side::new),
-            is_time,
+            totals: own.iter().map(|own| own.map(|own| own.totals).unwrap_or_default()).collect(),
+            sides: [Side::new(before, lost[0]), Side::new(after, lost[1])],
+            is_time: own.iter().flatten().any(|own| own.time.is_some()),
             names,
         }
     }
@@ -314,9 +407,10 @@ fn compared_table<'a>(at: usize, runs: &'a Runs, sources: &[Source]) -> Result<C
             "Leave `source` out of `--by`: each source has a table of its own.",
         ));
     }
+    let sections: Vec<Sections<'_>> = tables.iter().map(|table| Sections::new(table)).collect();
     let parts = sources.iter().map(|source| Compared {
         source: source.names.first().map(ToString::to_string),
-        rows: changes(&tables, runs, source),
+        rows: changes(&sections, runs, source),
     });
     let by = tables.first().map_or(&[][..], |table| &table.by);
     Ok(ComparedTable { by, parts: parts.collect() })
@@ -324,17 +418,15 @@ fn compared_table<'a>(at: usize, runs: &'a Runs, sources: &[Source]) -> Result<C
 
 /// Pairs rows with the same text, those that cost most events more first. Process identifiers differ
 /// from run to run, so a process is matched by name.
-fn changes<'a>(tables: &[&'a Table], runs: &Runs, source: &Source) -> Vec<DiffRow<'a>> {
+fn changes<'a>(sections: &[Sections<'a>], runs: &Runs, source: &Source) -> Vec<DiffRow<'a>> {
     let mut all: BTreeMap<Vec<String>, (&[Value], Vec<Totals>)> = BTreeMap::new();
-    for (run, (table, name)) in tables.iter().zip(&source.names).enumerate() {
-        let is_own = |one: &Arc<str>| one == name;
-        let sections = table.sections.iter();
-        let own = sections.filter(|section| section.source.as_ref().is_none_or(is_own));
+    for (run, (sections, name)) in sections.iter().zip(&source.names).enumerate() {
+        let own = sections.of(name);
         // Code that only called what has samples has none of its own.
         for row in own.flat_map(|section| &section.rows).filter(|row| row.totals.samples != 0) {
             let (_, parts) = all
                 .entry(row.values.iter().map(name_of).collect())
-                .or_insert_with(|| (&row.values, vec![Totals::default(); tables.len()]));
+                .or_insert_with(|| (&row.values, vec![Totals::default(); source.names.len()]));
             if let Some(part) = parts.get_mut(run) {
                 part.add(row.totals);
             }

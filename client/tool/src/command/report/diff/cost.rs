@@ -1,11 +1,11 @@
 //! What a part of the samples stands for in the runs before and after, and how the two compare.
 
+use super::BySource;
 use crate::output::number::{seconds, thousands};
 use halprof_measure::float::float;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, SAME_WITHIN, Verdict};
 use halprof_measure::statistics::proportion::{NORMAL_95, wilson_interval_at};
 use halprof_measure::statistics::{Summary, deviations, rounded_mean};
-use halprof_profile::aggregate::key::Key;
 use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
@@ -60,22 +60,17 @@ struct Run {
 }
 
 impl Run {
-    /// `report` has a table by processor.
-    fn new(report: &Report, name: &str) -> Self {
-        let source = report.sources.iter().find(|source| *source.name == *name);
+    fn new(run: &BySource<'_>, name: &str) -> Self {
+        let (report, source) = (run.report, run.source(name));
         let mut all = source.map(|source| source.unfiltered).unwrap_or_default();
         let begun = source.map_or(0, |source| source.period_events);
         let period = all.events.checked_div(all.samples).unwrap_or(begun);
         // A trace does not say of which source they are.
         all.add(Totals::alike(report.recording.idle_samples(), period));
-        let by_processor = report.tables.iter().find(|table| table.by == [Key::Processor]);
-        let sections = by_processor.into_iter().flat_map(|table| &table.sections);
-        let mut own = sections.filter(|section| section.source.as_deref() == Some(name));
-        let processors = own.next().map_or(1, |section| section.rows.len());
         let slices = source.and_then(|source| source.slices.as_ref());
         Self {
             all,
-            missing: float(period) * float(processors as u64),
+            missing: float(period) * float(run.processors(name) as u64),
             multiplexing: slices.map_or(Some(0.0), |slices| Some(float(slices.error_ppm?) / 1e6)),
             in_step: report.recording.in_step.get(name).copied().unwrap_or(1),
         }
@@ -102,20 +97,9 @@ impl Run {
 }
 
 impl Side {
-    /// A source by its name in each of these runs.
-    pub(super) fn new(runs: &[(&Report, &str)]) -> Self {
-        let (mut samples, mut lost) = (0_u64, Some(0_u64));
-        for (report, _) in runs {
-            let recording = &report.recording;
-            samples = samples.saturating_add(recording.samples);
-            samples = samples.saturating_add(recording.idle_samples());
-            lost = lost.zip(recording.all_lost()).map(|(sum, more)| sum.saturating_add(more));
-        }
-        let part = |lost: u64| float(lost) / float(samples.saturating_add(lost).max(1));
-        Self {
-            runs: runs.iter().map(|(report, name)| Run::new(report, name)).collect(),
-            lost: lost.map(part),
-        }
+    /// A source by its name in each of these runs, which have [`lost`] so many samples.
+    pub(super) fn new(runs: &[(&BySource<'_>, &str)], lost: Option<f64>) -> Self {
+        Self { runs: runs.iter().map(|(run, name)| Run::new(run, name)).collect(), lost }
     }
 
     /// Exact values, one of each run.
@@ -146,6 +130,17 @@ impl Side {
         let lost = self.lost.map(|lost| value * lost / (1.0 - lost));
         Bounded { value, bound: bound.zip(lost).map(|(bound, lost)| bound + lost) }
     }
+}
+
+/// Which part of the samples of these runs was lost; `None` if that is not known.
+pub(super) fn lost(runs: &[Report]) -> Option<f64> {
+    let (mut samples, mut lost) = (0_u64, Some(0_u64));
+    for Report { recording, .. } in runs {
+        samples = samples.saturating_add(recording.samples);
+        samples = samples.saturating_add(recording.idle_samples());
+        lost = lost.zip(recording.all_lost()).map(|(sum, more)| sum.saturating_add(more));
+    }
+    lost.map(|lost| float(lost) / float(samples.saturating_add(lost).max(1)))
 }
 
 /// The standard error of the mean over runs, and its degrees of freedom.
