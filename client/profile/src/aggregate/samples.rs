@@ -11,7 +11,9 @@ use crate::aggregate::locations::ResolvedLocations;
 use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
-use crate::file::{Metadata, Module, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of};
+use crate::file::{
+    Metadata, Module, ProcessIds, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of,
+};
 use crate::number::nanoseconds;
 use crate::symbols::{Frame, qualified};
 use binned::Binned;
@@ -149,6 +151,7 @@ pub struct SamplesBuilder {
 pub struct Samples {
     /// The recording without its samples.
     pub recording: Recording,
+    process_names: ProcessNames,
     /// The sources that were recorded.
     pub sources: Vec<SourceTotals>,
     /// Every location, in order of process, thread, mode and address; with call stacks, once for each
@@ -233,7 +236,8 @@ impl SamplesBuilder {
         self.timeline.scale(|track, totals| scaled(track.source, totals));
         let groups = self.aggregator.finish();
         let code = ResolvedLocations::with_code(&groups.locations(&recording.stacks), name);
-        let mut locations = ThreadLocations::new(&recording, &code);
+        let process_names = ProcessNames::of(&recording);
+        let mut locations = ThreadLocations::new(&recording, &code, &process_names);
         let mut by_group = FxHashMap::default();
         let mut location_totals: Vec<LocationTotals> = Vec::new();
         groups.each(GROUP_BY, None, |group, sum| {
@@ -254,6 +258,7 @@ impl SamplesBuilder {
             TrackBy::Process => process_ids.process(number),
         });
         Samples {
+            process_names,
             marks: Marks::of(&mut recording, &MarkFilter::default()),
             sources: sources(&recording, &location_totals, &slices),
             recording,
@@ -274,7 +279,7 @@ impl SamplesBuilder {
 struct ThreadLocations<'a> {
     recording: &'a Recording,
     code: &'a ResolvedLocations,
-    process_names: FxHashMap<u32, Arc<str>>,
+    process_names: &'a ProcessNames,
     locations: Vec<ThreadLocation>,
     /// The process, thread, code and stack of the last location.
     last: Option<(u32, u32, CodeLocation, StackId)>,
@@ -284,11 +289,15 @@ struct ThreadLocations<'a> {
 }
 
 impl<'a> ThreadLocations<'a> {
-    fn new(recording: &'a Recording, code: &'a ResolvedLocations) -> Self {
+    fn new(
+        recording: &'a Recording,
+        code: &'a ResolvedLocations,
+        process_names: &'a ProcessNames,
+    ) -> Self {
         Self {
             recording,
             code,
-            process_names: FxHashMap::default(),
+            process_names,
             locations: Vec::new(),
             last: None,
             callers: Vec::new(),
@@ -326,18 +335,17 @@ impl<'a> ThreadLocations<'a> {
     }
 
     fn at(
-        &mut self,
+        &self,
         code: CodeLocation,
         (process, thread): (u32, u32),
         caller: Option<usize>,
     ) -> ThreadLocation {
         let (frame, module) = self.code.code(code).cloned().unwrap_or_default();
-        let recording = self.recording;
-        let process = recording.process_ids.process(process);
-        let name = || process_name(recording, process).into();
+        let process_ids = &self.recording.process_ids;
+        let process = process_ids.process(process);
         ThreadLocation {
             machine: None,
-            process_name: Arc::clone(self.process_names.entry(process).or_insert_with(name)),
+            process_name: self.process_names.name(process_ids, process),
             process,
             thread,
             mode: code.mode(),
@@ -388,16 +396,31 @@ fn sources(
     sources.into_values().collect()
 }
 
-fn process_name(recording: &Recording, number: u32) -> String {
-    let process_ids = &recording.process_ids;
-    let Some(id) = process_ids.known_id(number) else {
-        return UNKNOWN_PROCESS.to_owned();
-    };
-    let first = process_ids.process(number);
-    let mut all = recording.processes.iter();
-    match all.find(|process| process.id == id && process_ids.of_process(process) == first) {
-        Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),
-        _ => format!("process {id}"),
+/// The names of a recording's processes by the first number of each.
+#[derive(Debug, Default)]
+struct ProcessNames(FxHashMap<u32, Arc<str>>);
+
+impl ProcessNames {
+    fn of(recording: &Recording) -> Self {
+        let process_ids = &recording.process_ids;
+        let mut names = FxHashMap::default();
+        for process in &recording.processes {
+            let name = || match (process.name.as_str(), process.id) {
+                ("", id) => format!("process {id}").into(),
+                (name, id) => format!("{name} ({id})").into(),
+            };
+            names.entry(process_ids.of_process(process)).or_insert_with(name);
+        }
+        Self(names)
+    }
+
+    /// The name of the process that a number stands for.
+    fn name(&self, process_ids: &ProcessIds, number: u32) -> Arc<str> {
+        let Some(id) = process_ids.known_id(number) else {
+            return UNKNOWN_PROCESS.into();
+        };
+        let known = self.0.get(&process_ids.process(number));
+        known.map_or_else(|| format!("process {id}").into(), Arc::clone)
     }
 }
 
@@ -420,8 +443,8 @@ impl ThreadLocation {
 
 impl Samples {
     /// The name of a process: its program's name with its identifier.
-    pub fn process_name(&self, number: u32) -> String {
-        process_name(&self.recording, number)
+    pub fn process_name(&self, number: u32) -> Arc<str> {
+        self.process_names.name(&self.recording.process_ids, number)
     }
 
     /// Several recordings as one, each with its machine's name; `None` if there are none. The
@@ -463,6 +486,7 @@ impl Samples {
         location_totals.sort_by_key(|own| (own.source, own.location));
         let recording = Recording { modules, ..Recording::combined(recordings)? };
         Some(Self {
+            process_names: ProcessNames::of(&recording),
             recording,
             sources,
             locations,

@@ -101,7 +101,7 @@ impl Tracks {
             rates.iter_mut().flatten().for_each(|rate| *rate *= unit * 1e9 / bin_ns);
             let name = match samples.tracks {
                 TrackBy::Processor => format!("processor {number}"),
-                TrackBy::Process => samples.process_name(number),
+                TrackBy::Process => samples.process_name(number).to_string(),
             };
             Track { number, name, events: events(fine), rates }
         };

@@ -555,7 +555,8 @@ fn exports_tell_processes_of_one_identifier_apart() {
     ];
     assert_eq!(locations, BTreeSet::from(expected));
     let tracks = aggregate.tracks_of(&aggregate.sources[0]);
-    let tracks: BTreeSet<String> = tracks.map(|(track, _)| aggregate.process_name(track)).collect();
+    let tracks: BTreeSet<String> =
+        tracks.map(|(track, _)| aggregate.process_name(track).to_string()).collect();
     let names = ["both.exe (12)", "first.exe (8)", "second.exe (8)"];
     assert_eq!(tracks, BTreeSet::from(names.map(str::to_owned)));
 }
