@@ -76,6 +76,7 @@ pub use methods::Method;
 pub(crate) use open::open_waits;
 pub use open::{open, open_session, processors, read, sessions};
 pub use process_ids::ProcessIds;
+pub(crate) use process_ids::{Times, loaded};
 pub use reader::{Reader, is_recording};
 pub use source::{BranchVisitor, SampleSource, SampleVisitor};
 pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};

@@ -25,7 +25,7 @@ mod trust;
 mod unwind;
 
 pub use crate::file::origin::{origin, seal};
-use crate::file::{Module, ProcessIds, Recording};
+use crate::file::{Module, ProcessIds, Recording, Times, loaded};
 use code_location::CodeLocation;
 pub use code_path::PathBranch;
 pub use executable::Executable;
@@ -454,9 +454,9 @@ impl Symbols {
             return None;
         }
         let own = self.of_process.get(&self.process_ids.id(process));
-        let own = own.and_then(|locations| {
-            let there = locations.at(&self.modules, ip);
-            self.process_ids.best(process, there)
+        let own = own.and_then(|locations| match self.process_ids.times(process) {
+            Some(times) => locations.at_time(&self.modules, ip, &times),
+            None => Some(locations.at(&self.modules, ip).next()?.0),
         });
         own.or_else(|| Some(self.everywhere.at(&self.modules, ip).next()?.0))
     }
@@ -521,24 +521,29 @@ impl<'a> FileKey<'a> {
     }
 }
 
-/// Modules of one address space, in order of their starts.
+/// Modules of one address space.
 #[derive(Debug)]
 struct ModuleIndex {
+    /// In order of their starts.
     indices: Vec<usize>,
     /// The highest end of all modules up to each one: ranges may overlap if modules were loaded one
     /// after the other.
     reach: Vec<u64>,
+    /// In order of their starts, and of one start in the order in which they were loaded: a plug-in may
+    /// be loaded thousands of times.
+    by_load: Vec<usize>,
+    /// The last time at which any of the modules up to each one of `by_load` was loaded.
+    latest: Vec<u64>,
 }
 
 impl ModuleIndex {
     fn new(modules: &[Module], mut indices: Vec<usize>) -> Self {
         indices.sort_by_key(|&index| modules[index].start);
-        let reach = indices.iter().scan(0, |reach, &index| {
-            *reach = modules[index].end.max(*reach);
-            Some(*reach)
-        });
-        let reach = reach.collect();
-        Self { indices, reach }
+        let reach = highest(indices.iter().map(|&index| modules[index].end));
+        let mut by_load = indices.clone();
+        by_load.sort_by_key(|&index| (modules[index].start, loaded(&modules[index])));
+        let latest = highest(by_load.iter().map(|&index| loaded(&modules[index])));
+        Self { indices, reach, by_load, latest }
     }
 
     /// The modules that contain an address: those with the highest start first, of these the one that
@@ -555,6 +560,52 @@ impl ModuleIndex {
             .map(|(&index, _)| (index, &modules[index]))
             .filter(move |(_, module)| module.contains(address))
     }
+
+    /// The best of the process's own modules that contain an address: one that was there at the time,
+    /// loaded last; otherwise the one that was loaded last. Modules of one start, which are mostly
+    /// loads of one file, are found in a few steps.
+    fn at_time(&self, modules: &[Module], address: u64, times: &Times) -> Option<usize> {
+        let Times { lived, span } = times;
+        let loaded = |&index: &usize| loaded(&modules[index]);
+        let mut best: Option<((bool, u64), usize)> = None;
+        let mut end = self.by_load.partition_point(|&index| modules[index].start <= address);
+        while let Some(last) = end.checked_sub(1) {
+            let is_best =
+                best.is_some_and(|((is_there, at), _)| is_there && self.latest[last] <= at);
+            // Both have the modules up to a start, so that they have the same ones here.
+            if address >= self.reach[last] || is_best {
+                break;
+            }
+            let start = modules[self.by_load[last]].start;
+            let first = self.by_load[..end].partition_point(|&index| modules[index].start < start);
+            let alike = &self.by_load[first..end];
+            let own = &alike[alike.partition_point(|index| loaded(index) < lived.start)..];
+            let own = &own[..own.partition_point(|index| loaded(index) < lived.end)];
+            let so_far = &own[..own.partition_point(|index| loaded(index) < span.end)];
+            let is_at = |index: &&usize| modules[**index].contains(address);
+            let is_there =
+                |index: &&usize| modules[**index].unloaded.is_none_or(|at| at > span.start);
+            let there = so_far.iter().rev().find(|index| is_at(index) && is_there(index));
+            let other = || own.iter().rev().find(is_at);
+            if let Some(index) = there.or_else(other) {
+                let rank = (there.is_some(), loaded(index));
+                if best.is_none_or(|(known, _)| rank > known) {
+                    best = Some((rank, *index));
+                }
+            }
+            end = first;
+        }
+        best.map(|(_, index)| index)
+    }
+}
+
+/// The highest of all values up to each one.
+fn highest(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let highest = values.scan(0, |highest, value| {
+        *highest = value.max(*highest);
+        Some(*highest)
+    });
+    highest.collect()
 }
 
 /// Returns a shared copy of a text.
@@ -565,4 +616,64 @@ fn intern(texts: &mut HashSet<Arc<str>>, text: &str) -> Arc<str> {
     let new: Arc<str> = text.into();
     texts.insert(Arc::clone(&new));
     new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random, the same in each run (Knuth, MMIX).
+    fn next(state: &mut u64, below: u64) -> u64 {
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    /// Of all modules at the address that the process loaded: one that was there in the span, loaded last;
+    /// of these the one with the highest start, seen last.
+    fn best(modules: &[Module], address: u64, Times { lived, span }: &Times) -> Option<usize> {
+        let own = modules
+            .iter()
+            .enumerate()
+            .filter(|(_, module)| module.contains(address) && lived.contains(&loaded(module)));
+        let best = own.max_by_key(|&(index, module)| {
+            let unloaded = module.unloaded.unwrap_or(u64::MAX);
+            let is_there = loaded(module) < span.end && unloaded > span.start;
+            (is_there, loaded(module), module.start, index)
+        });
+        best.map(|(index, _)| index)
+    }
+
+    #[test]
+    fn the_module_of_a_time_is_found_among_any_that_overlap() {
+        let mut state = 7;
+        for round in 0..2000 {
+            let count = 1 + next(&mut state, 12);
+            let module = |state: &mut u64| {
+                let start = next(state, 6);
+                let loaded = next(state, 8);
+                Module {
+                    start,
+                    end: start + 1 + next(state, 5),
+                    loaded: (next(state, 4) != 0).then_some(loaded),
+                    unloaded: (next(state, 3) != 0).then(|| loaded + next(state, 4)),
+                    ..Module::default()
+                }
+            };
+            let modules: Vec<Module> = (0..count).map(|_| module(&mut state)).collect();
+            let index = ModuleIndex::new(&modules, (0..modules.len()).collect());
+            for address in 0..12 {
+                let begin = next(&mut state, 8);
+                let lived = begin..begin + next(&mut state, 9);
+                let span = begin + next(&mut state, 3)..begin + next(&mut state, 9);
+                let times = Times { lived, span };
+                let found = index.at_time(&modules, address, &times);
+                assert_eq!(
+                    found,
+                    best(&modules, address, &times),
+                    "{round}: {modules:?} {address} {times:?}"
+                );
+            }
+        }
+    }
 }

@@ -3,7 +3,6 @@
 
 use super::{Method, Module, NO_PROCESS, Process, Recording, Sample};
 use rustc_hash::FxHashMap;
-use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Which identifiers stand for several processes, or for one with several modules or methods at one
@@ -143,34 +142,24 @@ impl ProcessIds {
         id_span.map_or(number, |id_span| id_span.process)
     }
 
-    /// The best of the modules that contain an address, for a number: one of the process itself
-    /// that was there at the time, and of these the one loaded last. Otherwise the first.
-    pub(crate) fn best<'a>(
-        &self,
-        number: u32,
-        modules: impl Iterator<Item = (usize, &'a Module)>,
-    ) -> Option<usize> {
-        let mut modules = modules.enumerate();
-        let Some(id_span) = self.by_number.get(&number) else {
-            return modules.next().map(|(_, (index, _))| index);
-        };
-        let own = modules.filter(|(_, (_, module))| id_span.lived.contains(&loaded(module)));
-        let best = own.max_by_key(|&(order, (_, module))| {
-            (id_span.has(module), loaded(module), Reverse(order))
-        });
-        best.map(|(_, (index, _))| index)
+    /// The times of what a number stands for; `None` if that is one thing for all time.
+    pub(crate) fn times(&self, number: u32) -> Option<Times> {
+        let IdSpan { lived, span, .. } = self.by_number.get(&number)?;
+        Some(Times { lived: lived.clone(), span: span.clone() })
     }
 }
 
-impl IdSpan {
-    /// Whether a module was there at any time of this span.
-    fn has(&self, module: &Module) -> bool {
-        let unloaded = module.unloaded.unwrap_or(u64::MAX);
-        loaded(module) < self.span.end && unloaded > self.span.start
-    }
+/// When what a number of a process stands for was there.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// From when to when the process had its identifier.
+    pub(crate) lived: Range<u64>,
+    /// A part of that, in which no module or method is loaded where another is or was.
+    pub(crate) span: Range<u64>,
 }
 
-fn loaded(module: &Module) -> u64 {
+/// When a module was loaded; 0 if it was there before anything was seen.
+pub(crate) fn loaded(module: &Module) -> u64 {
     module.loaded.unwrap_or(0)
 }
 
