@@ -15,6 +15,7 @@ use fxprof_processed_profile::{
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
 use std::io::{self, Write};
+use std::iter::successors;
 use std::sync::Arc;
 
 /// Writes one source: a track for each thread, every sample weighted by its events, and every mark.
@@ -39,7 +40,13 @@ struct Writer<'a> {
     /// The track of the driver's events.
     driver: Option<ThreadHandle>,
     libraries: FxHashMap<usize, LibraryHandle>,
+    /// By index of the location.
     stacks: FxHashMap<usize, Option<StackHandle>>,
+    /// By index in [`Samples::callers`](super::Samples::callers): a thousand stacks of a thousand frames
+    /// mostly share them.
+    callers: FxHashMap<(ThreadHandle, usize), Option<StackHandle>>,
+    /// By index of the module: those whose functions have names.
+    named: FxHashMap<usize, Vec<&'a ThreadLocation>>,
 }
 
 impl<'a> Writer<'a> {
@@ -64,6 +71,13 @@ impl<'a> Writer<'a> {
         let user = profile.add_category("User", CategoryColor::Blue);
         let kernel = profile.add_category("Kernel", CategoryColor::Orange);
         let marked = profile.add_category("Marks", CategoryColor::Green);
+        let samples = export.samples;
+        let mut named: FxHashMap<usize, Vec<&ThreadLocation>> = FxHashMap::default();
+        for location in samples.locations.iter().chain(&samples.callers) {
+            if let Some(module) = location.module.filter(|_| location.frame.symbol.is_some()) {
+                named.entry(module).or_default().push(location);
+            }
+        }
         Self {
             export,
             source,
@@ -77,6 +91,8 @@ impl<'a> Writer<'a> {
             driver: None,
             libraries: FxHashMap::default(),
             stacks: FxHashMap::default(),
+            callers: FxHashMap::default(),
+            named,
         }
     }
 
@@ -158,13 +174,38 @@ impl<'a> Writer<'a> {
         if let Some(&known) = self.stacks.get(&index) {
             return known;
         }
-        let stack = self.export.samples.stack(location);
-        let mut frames: Vec<_> = stack.map(|frame| self.frame(frame)).collect();
-        // The outermost comes first.
-        frames.reverse();
-        let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
+        let caller = self.caller(thread, location.caller);
+        let stack = self.push(thread, caller, location);
         self.stacks.insert(index, stack);
         stack
+    }
+
+    /// The stack of a caller with this index.
+    fn caller(&mut self, thread: ThreadHandle, index: Option<usize>) -> Option<StackHandle> {
+        let samples = self.export.samples;
+        let callers = &samples.callers;
+        let is_new = |index: &usize| !self.callers.contains_key(&(thread, *index));
+        let chain = successors(index, |&index| callers.get(index)?.caller);
+        let new: Vec<usize> = chain.take_while(is_new).collect();
+        // The outermost comes first.
+        for index in new.into_iter().rev() {
+            let location = callers.get(index)?;
+            let outer = location.caller.and_then(|outer| *self.callers.get(&(thread, outer))?);
+            let stack = self.push(thread, outer, location);
+            self.callers.insert((thread, index), stack);
+        }
+        *self.callers.get(&(thread, index?))?
+    }
+
+    fn push(
+        &mut self,
+        thread: ThreadHandle,
+        caller: Option<StackHandle>,
+        location: &ThreadLocation,
+    ) -> Option<StackHandle> {
+        let frame = self.frame(location);
+        let frame = self.profile.intern_frame(thread, frame);
+        Some(self.profile.intern_stack(thread, caller, frame))
     }
 
     fn frame(&mut self, location: &ThreadLocation) -> FrameInfo {
@@ -215,9 +256,7 @@ impl<'a> Writer<'a> {
 
     /// The symbols of a module that has samples.
     fn symbols(&self, index: usize, module: &Module) -> SymbolTable {
-        let samples = self.export.samples;
-        let locations = samples.locations.iter().chain(&samples.callers);
-        let locations = locations.filter(|location| location.module == Some(index));
+        let locations = self.named.get(&index).into_iter().flatten();
         let symbols = locations.filter_map(|location| {
             let name = location.frame.symbol.as_ref()?.to_string();
             let begin = location.address.checked_sub(location.frame.offset)?;

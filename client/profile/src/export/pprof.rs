@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use prost::Message;
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::iter::successors;
 
 #[derive(Message)]
 struct Profile {
@@ -149,8 +150,11 @@ fn profile(export: &Export<'_>) -> Profile {
         ]);
         let machine = location.machine.as_deref();
         label.extend(machine.map(|machine| tables.label("machine", machine)));
-        let stack = samples.stack(location).map(|at| tables.location(export, at));
-        let mut location_id: Vec<u64> = stack.collect();
+        let mut location_id = vec![tables.location(export, location)];
+        location_id.extend(
+            successors(location.caller, |&caller| samples.callers.get(caller)?.caller)
+                .map(|caller| tables.caller(export, caller)),
+        );
         let levels = [format!("thread {}", location.thread), location.process_name.to_string()];
         let levels = levels.into_iter().chain(machine.map(str::to_owned));
         location_id.extend(levels.map(|name| tables.level(&name)));
@@ -193,6 +197,9 @@ struct Tables {
     mapping_index: HashMap<usize, u64>,
     locations: Vec<Location>,
     location_index: HashMap<(u64, u64, u64, i64), u64>,
+    /// The locations of [`Samples::callers`](super::Samples::callers), 0 for those not asked for yet: a
+    /// thousand stacks of a thousand frames mostly share them.
+    callers: Vec<u64>,
 }
 
 impl Tables {
@@ -226,6 +233,19 @@ impl Tables {
         let function_id = self.function(name, frame.file.as_deref().unwrap_or(""));
         let line = Line { function_id, line: frame.line.unwrap_or(0).into() };
         self.place(mapping_id, location.address, line)
+    }
+
+    /// The location of a caller, by its index in the samples' callers.
+    fn caller(&mut self, export: &Export<'_>, caller: usize) -> u64 {
+        let all = &export.samples.callers;
+        self.callers.resize(all.len(), 0);
+        let known = self.callers.get(caller).copied().unwrap_or(0);
+        let Some(location) = all.get(caller).filter(|_| known == 0) else { return known };
+        let id = self.location(export, location);
+        if let Some(known) = self.callers.get_mut(caller) {
+            *known = id;
+        }
+        id
     }
 
     fn place(&mut self, mapping_id: u64, address: u64, line: Line) -> u64 {

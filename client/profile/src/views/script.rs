@@ -28,9 +28,20 @@ pub struct ScriptLine<'a> {
     pub process: Option<&'a str>,
     /// The code at its address.
     pub frame: &'a Frame,
-    /// Its callers, innermost first: the address that each returns to, and the code of the call. Empty
-    /// if the recording has no call stacks, or if they are not looked up.
-    pub callers: Vec<(u64, &'a Frame)>,
+    /// Its callers, innermost first. Empty if the recording has no call stacks, or if they are not
+    /// looked up.
+    pub callers: Vec<Caller<'a>>,
+}
+
+/// A caller of a sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// The address that it is returned to.
+    pub address: u64,
+    /// The code of the call.
+    pub frame: &'a Frame,
+    /// The number of its code: callers with the same one and the same address are alike in all samples.
+    pub code: usize,
 }
 
 /// What is asked of each sample.
@@ -111,7 +122,9 @@ pub fn each_sample(
                 source: bound.source(sample.source),
                 process: bound.process(sample.process).map(AsRef::as_ref),
                 frame: code.frame(index),
-                callers: callers.map(|&(address, at)| (address, code.frame(at))).collect(),
+                callers: callers
+                    .map(|&(address, at)| Caller { address, frame: code.frame(at), code: at })
+                    .collect(),
             };
             going = visit(&recording, &line);
         }

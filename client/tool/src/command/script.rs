@@ -10,10 +10,11 @@ use crate::select::filters;
 use csv::Writer;
 use halprof_profile::file::{NO_PROCESS, Recording};
 use halprof_profile::symbols::{Frame, qualified};
-use halprof_profile::views::script::{self, ScriptLine};
+use halprof_profile::views::script::{self, Caller, ScriptLine};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use shared_types::Mode;
+use std::collections::HashMap;
 use std::mem;
 
 /// How many bytes are written at once.
@@ -101,7 +102,7 @@ enum LineForm {
     Csv(Writer<Vec<u8>>),
     /// `None` before the first sample: its recording says whether a machine is modelled.
     Json(Option<JsonLines>),
-    Text(Layout),
+    Text(Layout, CallerLines),
 }
 
 impl<'a> LineWriter<'a> {
@@ -115,7 +116,7 @@ impl<'a> LineWriter<'a> {
         } else {
             let layout = Layout::new(output.width(), &COLUMNS);
             block.extend(layout.head().into_bytes());
-            LineForm::Text(layout)
+            LineForm::Text(layout, CallerLines::default())
         };
         Ok(Self { output, form, block })
     }
@@ -137,9 +138,9 @@ impl<'a> LineWriter<'a> {
                 lines.add(&row(line), &mut self.block)?;
                 self.block.len()
             }
-            LineForm::Text(layout) => {
+            LineForm::Text(layout, lines) => {
                 self.block.extend(layout.line(&cells(line)).into_bytes());
-                self.block.extend(callers(line, self.output.width()).into_bytes());
+                lines.add(line, self.output.width(), &mut self.block);
                 self.block.len()
             }
         };
@@ -242,7 +243,7 @@ fn hexadecimal<S: Serializer>(
     serializer.serialize_str(std::str::from_utf8(&text[..length]).unwrap_or_default())
 }
 
-fn caller_line<'a>(&(address, frame): &(u64, &'a Frame)) -> CallerLine<'a> {
+fn caller_line<'a>(&Caller { address, frame, .. }: &Caller<'a>) -> CallerLine<'a> {
     CallerLine {
         address,
         module: &frame.module,
@@ -287,13 +288,21 @@ fn location(frame: &Frame) -> String {
     }
 }
 
-/// The lines below a sample: who called it, innermost first.
-fn callers(line: &ScriptLine<'_>, width: Width) -> String {
-    let lines = line.callers.iter().map(|(address, frame)| {
-        let location = Escaped(location(frame)).to_string();
-        format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &location))
-    });
-    lines.collect()
+/// The lines of callers so far, each made once: samples have most of them in common.
+#[derive(Default)]
+struct CallerLines(HashMap<(usize, u64), String>);
+
+impl CallerLines {
+    /// Adds the lines below a sample: who called it, innermost first.
+    fn add(&mut self, line: &ScriptLine<'_>, width: Width, block: &mut Vec<u8>) {
+        for &Caller { address, frame, code } in &line.callers {
+            let text = self.0.entry((code, address)).or_insert_with(|| {
+                let location = Escaped(location(frame)).to_string();
+                format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &location))
+            });
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
 }
 
 /// Callers are indented so far that their addresses end there.
