@@ -6,7 +6,7 @@
 use halprof_measure::tracing::session::{
     Calls, Class, Control, Folder, Lock, ProfileSource, Properties, Provider,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -82,8 +82,10 @@ pub struct Machine {
     pub elevated: Option<bool>,
     /// Whether the account has SeSystemProfilePrivilege and the sessions' rights without elevation.
     pub granted: bool,
-    /// Whether somebody holds the mutex.
-    pub locked: bool,
+    /// The folders whose lock somebody holds.
+    pub locked: BTreeSet<PathBuf>,
+    /// The other processes that run.
+    pub running: BTreeSet<u32>,
     /// Whether the process has SeSystemProfilePrivilege.
     pub privileged: bool,
     /// The properties of the session, if one runs.
@@ -120,7 +122,8 @@ impl FakeWindows {
             boot_time: 13_300_000_000,
             elevated: Some(true),
             granted: false,
-            locked: false,
+            locked: BTreeSet::new(),
+            running: BTreeSet::new(),
             privileged: false,
             session: None,
             refused: BTreeMap::new(),
@@ -157,6 +160,14 @@ impl Machine {
         session.buffers_written += written * PROCESSORS;
     }
 
+    /// Where the files of this process's sessions are.
+    fn own_folder(&self) -> PathBuf {
+        match self.elevated {
+            Some(false) => self.folder.join("user"),
+            Some(true) | None => self.folder.clone(),
+        }
+    }
+
     /// Whether the process may control sessions of the kernel's events.
     fn has_right(&self) -> bool {
         self.granted || self.elevated != Some(false)
@@ -173,14 +184,19 @@ fn words(data: &[u8]) -> Vec<u32> {
 }
 
 impl Calls for FakeWindows {
-    fn lock(&mut self) -> Result<Lock, u32> {
-        let mut machine = self.machine();
-        let held = std::mem::replace(&mut machine.locked, true);
-        Ok(if held { Lock::Held } else { Lock::Ours })
+    fn lock(&mut self, folder: &Path) -> Result<Lock, u32> {
+        let is_new = self.machine().locked.insert(folder.to_owned());
+        Ok(if is_new { Lock::Ours } else { Lock::Held })
     }
 
     fn unlock(&mut self) {
-        self.machine().locked = false;
+        let mut machine = self.machine();
+        let own = machine.own_folder();
+        machine.locked.remove(&own);
+    }
+
+    fn is_running(&mut self, process: u32) -> bool {
+        self.machine().running.contains(&process)
     }
 
     fn set_privilege(&mut self, enabled: bool) -> Result<(), u32> {

@@ -10,17 +10,19 @@ use crate::tracing::session::{
 use std::env;
 use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::mem::{self, offset_of, size_of};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
-use std::os::windows::io::{FromRawHandle, OwnedHandle};
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Once;
 use windows_sys::Win32::Foundation::{
-    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FALSE, FILETIME,
-    LocalFree, TRUE, WIN32_ERROR,
+    ERROR_ACCESS_DENIED, ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_GEN_FAILURE,
+    ERROR_NOT_SUPPORTED, ERROR_SHARING_VIOLATION, ERROR_SUCCESS, FALSE, FILETIME, LocalFree, TRUE,
+    WAIT_TIMEOUT, WIN32_ERROR,
 };
 use windows_sys::Win32::Security::Authorization::{
     ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
@@ -28,7 +30,9 @@ use windows_sys::Win32::Security::Authorization::{
 use windows_sys::Win32::Security::{
     SECURITY_ATTRIBUTES, TOKEN_ADJUST_PRIVILEGES, TOKEN_PRIVILEGES, TOKEN_QUERY,
 };
-use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, GetDiskFreeSpaceExW};
+use windows_sys::Win32::Storage::FileSystem::{
+    CreateDirectoryW, FILE_SHARE_READ, GetDiskFreeSpaceExW,
+};
 use windows_sys::Win32::System::Console::{
     CTRL_CLOSE_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT, SetConsoleCtrlHandler,
 };
@@ -47,13 +51,13 @@ use windows_sys::Win32::System::SystemInformation::{
     GetSystemTimeAsFileTime, GetSystemWindowsDirectoryW, GetTickCount64,
 };
 use windows_sys::Win32::System::Threading::{
-    ALL_PROCESSOR_GROUPS, CreateMutexW, GetActiveProcessorCount, GetCurrentProcess,
-    OpenProcessToken,
+    ALL_PROCESSOR_GROUPS, GetActiveProcessorCount, GetCurrentProcess, OpenProcess,
+    OpenProcessToken, PROCESS_SYNCHRONIZE, WaitForSingleObject,
 };
 use windows_sys::core::{BOOL, GUID, s, w};
 
-/// The mutex of the session's owner, for all sessions of users.
-const MUTEX: &str = r"Global\halprof-etw";
+/// The file in the folder of sessions that their owner has open.
+const LOCK: &str = "owner";
 
 /// The folder of the session's files, below the folder of Windows. Only administrators can create
 /// anything there, so nobody else can have prepared it.
@@ -112,8 +116,8 @@ const fn assert_class(class: Class, number: TRACE_QUERY_INFO_CLASS) {
 
 /// Windows, for a tracer.
 pub struct EtwCalls {
-    /// The mutex, while there is a session.
-    mutex: Option<OwnedHandle>,
+    /// The open file, while there is a session.
+    lock: Option<File>,
     /// The state of the privilege before it was enabled, in the token of this process.
     privilege: Option<(OwnedHandle, TOKEN_PRIVILEGES)>,
 }
@@ -122,38 +126,48 @@ pub struct EtwCalls {
 pub fn tracer() -> Tracer<EtwCalls> {
     static ONCE: Once = Once::new();
     ONCE.call_once(end_with_console);
-    Tracer::new(EtwCalls { mutex: None, privilege: None })
+    Tracer::new(EtwCalls { lock: None, privilege: None })
 }
 
 impl fmt::Debug for EtwCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtwCalls").field("mutex", &self.mutex).finish_non_exhaustive()
+        f.debug_struct("EtwCalls").field("lock", &self.lock).finish_non_exhaustive()
     }
 }
 
 impl Calls for EtwCalls {
-    /// Only the mutex's existence counts; nobody waits for it. A thread that owns a mutex would get
-    /// it again, and only that thread could release it, but the mutex exists for every thread and
-    /// process alike, until its handle is closed.
-    fn lock(&mut self) -> Result<Lock, u32> {
-        let name = terminated(MUTEX);
-        // SAFETY: the name ends with a zero; null means the access that objects of this user have.
-        let mutex = unsafe { CreateMutexW(ptr::null(), FALSE, name.as_ptr()) };
-        let error = last_error();
-        if mutex.is_null() {
-            return Err(error);
+    /// A file that is open for writing, which others may only read: a scanner of viruses may. Windows
+    /// closes it when the process ends, however it does.
+    fn lock(&mut self, folder: &Path) -> Result<Lock, u32> {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).share_mode(FILE_SHARE_READ);
+        match options.open(folder.join(LOCK)) {
+            Ok(file) => {
+                self.lock = Some(file);
+                Ok(Lock::Ours)
+            }
+            Err(error) => match error.raw_os_error().map(i32::cast_unsigned) {
+                Some(ERROR_SHARING_VIOLATION) => Ok(Lock::Held),
+                error => Err(error.unwrap_or(ERROR_GEN_FAILURE)),
+            },
         }
-        // SAFETY: CreateMutexW succeeded, so the handle is open and owned by nobody else.
-        let mutex = unsafe { OwnedHandle::from_raw_handle(mutex) };
-        if error == ERROR_ALREADY_EXISTS {
-            return Ok(Lock::Held);
-        }
-        self.mutex = Some(mutex);
-        Ok(Lock::Ours)
     }
 
     fn unlock(&mut self) {
-        self.mutex = None;
+        self.lock = None;
+    }
+
+    /// A process that this one may not open is there all the same.
+    fn is_running(&mut self, process: u32) -> bool {
+        // SAFETY: takes numbers.
+        let handle = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, FALSE, process) };
+        if handle.is_null() {
+            return last_error() == ERROR_ACCESS_DENIED;
+        }
+        // SAFETY: OpenProcess succeeded, so the handle is open and owned by nobody else.
+        let handle = unsafe { OwnedHandle::from_raw_handle(handle) };
+        // SAFETY: the handle is open, and with a time of 0 nothing is waited for.
+        unsafe { WaitForSingleObject(handle.as_raw_handle(), 0) == WAIT_TIMEOUT }
     }
 
     /// Enables it in the token of the process, as other tools do: no document says that Windows

@@ -7,6 +7,7 @@ use halprof_measure::tracing::session::{
 };
 use shared_types::ErrorCode;
 use sim_etw::windows::{FakeWindows, INTEL, list};
+use std::path::Path;
 use tempfile::TempDir;
 
 fn windows() -> (TempDir, FakeWindows) {
@@ -61,12 +62,12 @@ fn calls_come_in_the_known_order_and_are_undone() {
         let (folder, fake) = windows();
         let mut tracer = Tracer::new(fake.clone());
         assert_eq!(tracer.start(&request).expect("it starts"), request.sampled);
-        assert!(fake.machine().locked && !fake.machine().privileged);
+        assert!(fake.machine().locked.len() == 1 && !fake.machine().privileged);
         assert_eq!(files(&folder), 2, "the file, and the note");
         let (file, state) = tracer.stop().expect("it stops");
         assert_eq!(state, TraceState::default());
         assert_eq!(fake.machine().calls.join("; "), calls);
-        assert!(!fake.machine().locked && !fake.machine().privileged);
+        assert!(fake.machine().locked.is_empty() && !fake.machine().privileged);
         assert_eq!(files(&folder), 1, "the file");
         let copy = folder.path().join("kept.etl");
         file.copy_to(&copy).expect("copied");
@@ -122,7 +123,10 @@ fn whatever_windows_refuses_everything_is_undone() {
         let refused = tracer.start(&request).expect_err(step);
         assert_eq!(refused.code(), code, "{step}: {refused}");
         let machine = fake.machine();
-        assert!(!machine.locked && !machine.privileged && machine.session.is_none(), "{step}");
+        assert!(
+            machine.locked.is_empty() && !machine.privileged && machine.session.is_none(),
+            "{step}"
+        );
         assert_eq!(machine.interval(19), 65_536, "{step}");
         assert_eq!(files(&folder), 0, "{step}");
     }
@@ -142,14 +146,54 @@ fn the_owner_that_holds_the_session_is_named() {
     assert!(second.start(&counting()).is_ok());
 }
 
-/// A process that was killed leaves session, intervals, note and file; its mutex is free.
+/// An account without elevation has a folder of its own. What it does there keeps no administrator from
+/// tracing; a session of its that runs does, until its owner has died.
+#[test]
+fn accounts_that_trace_do_not_lock_each_other_out() {
+    const OTHER: u32 = 4242;
+    let (folder, fake) = windows();
+    let user = folder.path().join("user");
+    fake.machine().locked.insert(user.clone());
+    let mut tracer = Tracer::new(fake.clone());
+    tracer.start(&counting()).expect("nobody traces");
+    drop(tracer);
+    let left = |file: &Path| {
+        let properties = Properties::into_file(file, 10, 8, &counting());
+        fake.machine().session = Some(properties.expect("it fits"));
+        fake.machine().calls.clear();
+    };
+    fake.machine().running.insert(OTHER);
+    left(&user.join(format!("{OTHER}.etl")));
+    let error = Tracer::new(fake.clone()).start(&counting()).expect_err("it runs");
+    let Error::Refused(refusal) = error else { panic!("{error}") };
+    assert_eq!((refusal.code, refusal.subject), (ErrorCode::Busy, OTHER));
+    assert_eq!(fake.machine().calls, [""; 0], "it goes on");
+    assert_eq!(files(&folder), 0, "no note is left");
+    // The number of a process is given again. Whose session is in the own folder is dead.
+    for (file, runs) in [(user.join(format!("{OTHER}.etl")), false), (user.join("a.etl"), true)]
+        .into_iter()
+        .chain([(folder.path().join(format!("{OTHER}.etl")), true)])
+    {
+        if runs {
+            fake.machine().running.insert(OTHER);
+        } else {
+            fake.machine().running.clear();
+        }
+        left(&file);
+        let mut tracer = Tracer::new(fake.clone());
+        tracer.start(&counting()).expect("the owner is dead");
+        assert_eq!(fake.machine().calls[..2], ["stop", "start"], "{}", file.display());
+    }
+}
+
+/// A process that was killed leaves session, intervals, note and file; its lock is free.
 #[test]
 fn the_next_session_undoes_what_a_killed_process_left() {
     let (folder, fake) = windows();
     let mut killed = Tracer::new(fake.clone());
     killed.start(&cycles_and_timer()).expect("it starts");
     std::mem::forget(killed);
-    fake.machine().locked = false;
+    fake.machine().locked.clear();
     fake.machine().calls.clear();
     let mut next = Tracer::new(fake.clone());
     next.start(&counting()).expect("it starts");
@@ -163,7 +207,7 @@ fn the_next_session_undoes_what_a_killed_process_left() {
     let mut killed = Tracer::new(fake.clone());
     killed.start(&counting()).expect("it starts");
     std::mem::forget(killed);
-    fake.machine().locked = false;
+    fake.machine().locked.clear();
     std::fs::remove_file(folder.path().join("session.json")).expect("the note");
     Tracer::new(fake.clone()).start(&counting()).expect("it starts");
     // A session of that name that is somebody else's stays.
@@ -246,7 +290,8 @@ fn intervals_of_another_start_of_windows_are_not_put_back() {
         std::mem::forget(killed);
         let mut machine = fake.machine();
         machine.boot_time += later;
-        (machine.locked, machine.session) = (false, None);
+        machine.locked.clear();
+        machine.session = None;
         machine.calls.clear();
         drop(machine);
         Tracer::new(fake.clone()).start(&counting()).expect("it starts");

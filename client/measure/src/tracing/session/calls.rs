@@ -54,11 +54,14 @@ pub enum Folder {
 
 /// What a session needs of Windows.
 pub trait Calls: Debug + Send {
-    /// Creates the mutex whose existence says that a session has an owner. Windows removes it when
-    /// the owner dies. A second one is refused, to this process too.
-    fn lock(&mut self) -> Result<Lock, u32>;
-    /// Closes the mutex.
+    /// Locks a file in a folder of sessions, which says that a session there has an owner; the lock of
+    /// an owner that has died is gone. Also this process is refused a second one. Who cannot open the
+    /// folder cannot hold its lock: of a name for all of Windows anybody could be the first owner.
+    fn lock(&mut self, folder: &Path) -> Result<Lock, u32>;
+    /// Gives it back.
     fn unlock(&mut self);
+    /// Whether a process with this identifier runs.
+    fn is_running(&mut self, process: u32) -> bool;
     /// Enables SeSystemProfilePrivilege in this process, or disables it again.
     fn set_privilege(&mut self, enabled: bool) -> Result<(), u32>;
     /// StartTraceW; returns the session's handle.

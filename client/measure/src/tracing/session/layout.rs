@@ -3,7 +3,7 @@
 use super::TraceRequest;
 use serde::{Deserialize, Serialize};
 use std::mem::{offset_of, size_of};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// The name of the session. There is one at a time.
@@ -111,6 +111,13 @@ impl Properties {
     /// Whether this session is halprof's, by its GUID.
     pub fn is_ours(&self) -> bool {
         self.guid == SESSION_GUID_BYTES
+    }
+
+    /// The session's file.
+    pub fn file(&self) -> PathBuf {
+        let length = self.log_file_name.iter().position(|&unit| unit == 0);
+        let name = self.log_file_name.get(..length.unwrap_or(NAME_UNITS)).unwrap_or_default();
+        String::from_utf16_lossy(name).into()
     }
 
     /// The bytes written to the file.

@@ -1,8 +1,9 @@
 //! One session of Windows' own tracing: what is called, in which order, and what is undone.
 //!
-//! A session and the intervals of its sources outlive the process that made them. The owner makes a
-//! mutex and leaves a note of what is to be undone; whoever makes the mutex next and finds a note
-//! undoes it first. The session ends with [`Tracer::stop`], when the tracer is dropped, or by [`end_running`].
+//! A session and the intervals of its sources outlive the process that made them. The owner locks the
+//! folder of its files and leaves a note there of what is to be undone; whoever locks it next and finds
+//! a note undoes it first. Administrators have one folder, and each other account one of its own; a
+//! session of another folder says by the name of its file which process owns it. The session ends with [`Tracer::stop`], when the tracer is dropped, or by [`end_running`].
 //!
 //! The order of the calls is undocumented; this one is known to work in other tools, for counts and
 //! for samples: start the session, stacks (class 3), counted sources (9), the events that carry counts
@@ -220,10 +221,10 @@ impl<C: Calls> Sessions<C> {
             Some(true) | None => Folder::Administrators,
         };
         let folder = self.calls.folder(folder).map_err(|error| self.no_folder(&error))?;
-        match self.calls.lock() {
+        match self.calls.lock(&folder) {
             Ok(Lock::Ours) => {}
-            Ok(Lock::Held) | Err(ACCESS_DENIED) => return Err(busy(Note::read(&folder).as_ref())),
-            Err(error) => return Err(self.refused("take its mutex", error)),
+            Ok(Lock::Held) => return Err(busy(Note::read(&folder).map(|note| note.process))),
+            Err(error) => return Err(self.refused("lock the folder for its files", error)),
         }
         let started = match self.calls.set_privilege(true) {
             Ok(()) => self.begin(folder, request),
@@ -237,8 +238,9 @@ impl<C: Calls> Sessions<C> {
         started
     }
 
-    /// Starts a session while this process holds the mutex.
+    /// Starts a session while this process holds the folder's lock.
     fn begin(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        self.end_left(&folder)?;
         if let Some(note) = Note::read(&folder) {
             self.undo(&note);
             Note::remove(&folder);
@@ -261,11 +263,33 @@ impl<C: Calls> Sessions<C> {
         }
     }
 
-    /// Undoes what a session changed whose owner has died.
-    fn undo(&mut self, note: &Note) {
-        // It may have ended, and its file may never have been written.
+    /// Ends a session of halprof's whose owner has died, while this process holds the folder's lock.
+    ///
+    /// # Errors
+    /// The session's files are in another folder, and its owner runs.
+    fn end_left(&mut self, folder: &Path) -> Result<()> {
+        let mut left = Properties::named();
+        let known = self.calls.control_trace(Control::Query, &mut left);
+        if !matches!(known, Ok(()) | Err(MORE_DATA)) || !left.is_ours() {
+            return Ok(());
+        }
+        let file = left.file();
+        // Its owner would hold the lock that this process has.
+        let is_dead = file.parent() == Some(folder);
+        let owner = file.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        let owner = owner.filter(|&owner| !is_dead && owner != std::process::id());
+        if let Some(owner) = owner.filter(|&owner| self.calls.is_running(owner)) {
+            return Err(busy(Some(owner)));
+        }
+        // If it cannot be ended, neither can another be started, and that has its reason.
         let _ = self.calls.control_trace(Control::Stop, &mut Properties::named());
+        Ok(())
+    }
+
+    /// Undoes what a session changed that has ended, and whose owner has died.
+    fn undo(&mut self, note: &Note) {
         self.restore(note);
+        // Its file may never have been written.
         drop(TraceFile::new(note.file.clone()));
     }
 
@@ -293,7 +317,7 @@ impl<C: Calls> Sessions<C> {
         let boot_time = self.calls.boot_time();
         let note = Note { process, boot_time, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
-        let handle = self.start_trace(&file, megabytes, request);
+        let handle = self.start_trace(&folder, &file, megabytes, request);
         let handle = handle.inspect_err(|_| Note::remove(&folder))?;
         Ok(Running {
             handle,
@@ -322,19 +346,21 @@ impl<C: Calls> Sessions<C> {
         }
     }
 
-    fn start_trace(&mut self, file: &Path, megabytes: u32, request: &TraceRequest) -> Result<u64> {
+    fn start_trace(
+        &mut self,
+        folder: &Path,
+        file: &Path,
+        megabytes: u32,
+        request: &TraceRequest,
+    ) -> Result<u64> {
         let processors = self.calls.processors().max(1);
         let properties = Properties::into_file(file, megabytes, processors, request)
             .ok_or_else(|| Error::writing(file, io::ErrorKind::InvalidFilename.into()))?;
         let mut started = self.calls.start_trace(&mut properties.clone());
         if started == Err(ALREADY_EXISTS) {
-            // Its owner died without a note, for this process has the mutex.
-            let mut left = Properties::named();
-            let known = self.calls.control_trace(Control::Query, &mut left);
-            if known.is_ok() && left.is_ours() {
-                let _ = self.calls.control_trace(Control::Stop, &mut Properties::named());
-                started = self.calls.start_trace(&mut properties.clone());
-            }
+            // Another account has started one since this process looked.
+            self.end_left(folder)?;
+            started = self.calls.start_trace(&mut properties.clone());
         }
         started.map_err(|error| match error {
             DISK_FULL => disk_full(file),
@@ -495,16 +521,16 @@ fn no_session() -> Error {
     Error::unavailable("no session runs", "Start one first.")
 }
 
-fn busy(note: Option<&Note>) -> Error {
-    match note {
-        Some(Note { process, .. }) => Error::Refused(Refusal {
+fn busy(owner: Option<u32>) -> Error {
+    match owner {
+        Some(process) => Error::Refused(Refusal {
             code: ErrorCode::Busy,
-            subject: *process,
+            subject: process,
             detail: 0,
             source: None,
         }),
         None => Error::unavailable(
-            "another program holds the mutex of halprof's tracing, and has no session",
+            "another halprof is about to start a session of Windows' own tracing",
             "Wait until it ends.",
         ),
     }
