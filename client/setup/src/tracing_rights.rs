@@ -21,10 +21,6 @@ const QUERY_AND_CREATE: u32 = 0x01 | 0x40;
 /// TRACELOG_GUID_ENABLE (evntcons.h).
 const ENABLE: u32 = 0x80;
 
-/// How the identifiers of accounts begin that are none of Windows' own: of this machine or a domain,
-/// and of Entra ID. What they have been given somebody gave them.
-const OF_ACCOUNTS: [&str; 2] = ["S-1-5-21-", "S-1-12-1-"];
-
 /// What an account needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
@@ -73,13 +69,26 @@ pub struct Account {
     pub sid: String,
 }
 
-/// An entry of an access control list that allows something.
+/// An entry of an access control list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Whom, by security identifier.
     pub sid: String,
     /// What.
     pub mask: u32,
+    /// Whether that is allowed or denied.
+    pub kind: AccessKind,
+}
+
+/// What an entry of an access control list does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// It allows (ACCESS_ALLOWED_ACE without flags).
+    Allows,
+    /// It denies (ACCESS_DENIED_ACE without flags).
+    Denies,
+    /// Something that EventAccessControl cannot make: an entry of another type, or one with flags.
+    Other,
 }
 
 /// What Windows is called for. Each error is a Win32 error.
@@ -90,13 +99,32 @@ pub trait Calls {
     fn set_privilege(&mut self, sid: &str, given: bool) -> std::result::Result<(), u32>;
     fn is_member(&mut self, sid: &str) -> std::result::Result<bool, u32>;
     fn set_member(&mut self, sid: &str, given: bool) -> std::result::Result<(), u32>;
-    /// What is allowed for a session or provider (EventAccessQuery); Windows' default where nothing
-    /// was set.
+    /// All entries of the list of a session or provider, in their order (EventAccessQuery); Windows'
+    /// default where nothing was set.
     fn access(&mut self, guid: u128) -> std::result::Result<Vec<Access>, u32>;
-    /// EventAccessControl with EventSecurityAddDACL.
+    /// EventAccessControl with EventSecurityAddDACL: one more entry, which allows or denies.
     fn add_access(&mut self, guid: u128, access: &Access) -> std::result::Result<(), u32>;
+    /// EventAccessControl with EventSecuritySetDACL: this entry in place of all.
+    fn set_access(&mut self, guid: u128, access: &Access) -> std::result::Result<(), u32>;
     /// EventAccessRemove: from then on Windows' default is in force.
     fn reset_access(&mut self, guid: u128) -> std::result::Result<(), u32>;
+}
+
+/// Why a right was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// The Win32 error.
+    Windows(u32),
+    /// The list has an entry that could not be put back.
+    CannotPutBack,
+    /// Windows took the list, and not each of its entries again.
+    Lost(u32),
+}
+
+impl From<u32> for Why {
+    fn from(error: u32) -> Self {
+        Self::Windows(error)
+    }
 }
 
 /// What an account was given, or what was taken from it.
@@ -165,8 +193,27 @@ pub fn has(calls: &mut dyn Calls, grant: Grant, sid: &str) -> Option<bool> {
     has.ok()
 }
 
+/// Whether an entry of the account's own allows all of it, and none denies any.
 fn allows(list: &[Access], sid: &str, mask: u32) -> bool {
-    list.iter().any(|access| access.sid == sid && access.mask & mask == mask)
+    let own = |kind| list.iter().filter(move |one| one.sid == sid && one.kind == kind);
+    own(AccessKind::Allows).any(|one| one.mask & mask == mask)
+        && !own(AccessKind::Denies).any(|one| one.mask & mask != 0)
+}
+
+/// The list without what [`give`] added for an account: its own entry or, if there is none, these
+/// rights in others of its. `None` if it has nothing of it.
+fn without(list: &[Access], sid: &str, mask: u32) -> Option<Vec<Access>> {
+    let is_own = |one: &Access| one.sid == sid && one.kind == AccessKind::Allows;
+    let mut left = list.to_vec();
+    if let Some(at) = left.iter().rposition(|one| is_own(one) && one.mask == mask) {
+        left.remove(at);
+        return Some(left);
+    }
+    for one in left.iter_mut().filter(|one| is_own(one)) {
+        one.mask &= !mask;
+    }
+    left.retain(|one| !is_own(one) || one.mask != 0);
+    (left != list).then_some(left)
 }
 
 /// Returns whether there was anything to change.
@@ -175,7 +222,7 @@ fn set(
     grant: Grant,
     account: &Account,
     given: bool,
-) -> std::result::Result<bool, u32> {
+) -> std::result::Result<bool, Why> {
     let sid = &account.sid;
     let Some((guid, mask)) = grant.access() else {
         let is_privilege = grant == Grant::Privilege;
@@ -187,24 +234,28 @@ fn set(
         return Ok(has != given);
     };
     let list = calls.access(guid)?;
+    let changed =
+        if given { (!allows(&list, sid, mask)).then(Vec::new) } else { without(&list, sid, mask) };
+    let Some(left) = changed else { return Ok(false) };
+    // Windows takes an entry out only with all others, so that what is given where they could not be
+    // put back could never be taken.
+    if list.iter().any(|access| access.kind == AccessKind::Other) {
+        return Err(Why::CannotPutBack);
+    }
     if given {
-        let has = allows(&list, sid, mask);
-        if !has {
-            calls.add_access(guid, &Access { sid: sid.clone(), mask })?;
-        }
-        return Ok(!has);
+        let access = Access { sid: sid.clone(), mask, kind: AccessKind::Allows };
+        calls.add_access(guid, &access)?;
+        return Ok(true);
     }
-    let (own, others): (Vec<Access>, Vec<Access>) =
-        list.into_iter().partition(|access| access.sid == *sid);
-    if own.is_empty() {
-        return Ok(false);
-    }
-    // Windows takes an account's entry out only with all others. Its own accounts have their entries
-    // by default.
-    calls.reset_access(guid)?;
-    let is_given = |access: &&Access| OF_ACCOUNTS.iter().any(|of| access.sid.starts_with(of));
-    for access in others.iter().filter(is_given) {
-        calls.add_access(guid, access)?;
+    // The entries of Windows' default are among them. Their order stays: the first that speaks of a
+    // right decides.
+    let Some((first, others)) = left.split_first() else {
+        calls.reset_access(guid)?;
+        return Ok(true);
+    };
+    calls.set_access(guid, first)?;
+    for access in others {
+        calls.add_access(guid, access).map_err(Why::Lost)?;
     }
     Ok(true)
 }
@@ -225,14 +276,25 @@ fn find(calls: &mut dyn Calls, name: &str) -> Result<Account> {
     })
 }
 
-fn refused(done: &str, grant: Grant, account: &Account, error: u32) -> Error {
-    Error::Measure(Measure::unavailable(
-        format!(
-            "{} could not be {done} to or from {}: Win32 error {error}",
-            grant.name(),
-            account.name
+fn refused(done: &str, grant: Grant, account: &Account, why: Why) -> Error {
+    let (reason, hint) = match why {
+        Why::Windows(error) => (
+            format!("Win32 error {error}"),
+            "A domain's policy may keep accounts' rights: ask who administers this machine.",
         ),
-        "A domain's policy may keep accounts' rights: ask who administers this machine.",
+        Why::CannotPutBack => (
+            "somebody has put an entry into its access control list that halprof could not put back"
+                .to_owned(),
+            "Change the list with the tool that made the entry; nothing of it has been changed.",
+        ),
+        Why::Lost(error) => (
+            format!("Windows did not take back all entries of its access control list: Win32 error {error}"),
+            "Have who administers this machine look at the list (`EventAccessQuery`).",
+        ),
+    };
+    Error::Measure(Measure::unavailable(
+        format!("{} could not be {done} to or from {}: {reason}", grant.name(), account.name),
+        hint,
     ))
 }
 

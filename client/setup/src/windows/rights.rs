@@ -2,13 +2,13 @@
 
 use super::library::Library;
 use super::wide;
-use crate::tracing_rights::{Access, Account, Calls, TracingRights};
+use crate::tracing_rights::{Access, AccessKind, Account, Calls, TracingRights};
 use std::ffi::c_void;
 use std::ptr;
 use windows_sys::Win32::Foundation::{
     ERROR_CALL_NOT_IMPLEMENTED, ERROR_FILE_NOT_FOUND, ERROR_INSUFFICIENT_BUFFER,
-    ERROR_MEMBER_IN_ALIAS, ERROR_MEMBER_NOT_IN_ALIAS, ERROR_SUCCESS, FALSE, GetLastError, HANDLE,
-    HLOCAL, LUID, LocalFree, NTSTATUS, TRUE,
+    ERROR_MEMBER_IN_ALIAS, ERROR_MEMBER_NOT_IN_ALIAS, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FALSE,
+    GetLastError, HANDLE, HLOCAL, LUID, LocalFree, NTSTATUS, TRUE,
 };
 use windows_sys::Win32::NetworkManagement::NetManagement::{
     LOCALGROUP_MEMBERS_INFO_0, MAX_PREFERRED_LENGTH,
@@ -25,7 +25,7 @@ use windows_sys::Win32::Security::{
     LookupPrivilegeValueW, PSECURITY_DESCRIPTOR, PSID, TOKEN_PRIVILEGES, TOKEN_USER,
     TokenPrivileges, TokenUser,
 };
-use windows_sys::Win32::System::Diagnostics::Etw::EventSecurityAddDACL;
+use windows_sys::Win32::System::Diagnostics::Etw::{EventSecurityAddDACL, EventSecuritySetDACL};
 use windows_sys::core::{BOOL, GUID};
 
 const PRIVILEGE: &str = "SeSystemProfilePrivilege";
@@ -33,8 +33,9 @@ const PRIVILEGE: &str = "SeSystemProfilePrivilege";
 const GROUP: &str = "S-1-5-32-559";
 /// GetCurrentProcessToken (processthreadsapi.h): a pseudo handle, which needs no closing.
 const PROCESS_TOKEN: HANDLE = -4_isize as HANDLE;
-/// ACCESS_ALLOWED_ACE_TYPE (winnt.h).
+/// ACCESS_ALLOWED_ACE_TYPE and ACCESS_DENIED_ACE_TYPE (winnt.h).
 const ALLOWED: u8 = 0;
+const DENIED: u8 = 1;
 
 type Answer<T> = Result<T, u32>;
 
@@ -207,22 +208,18 @@ impl Calls for Rights {
                 error => {
                     status(error)?;
                     // SAFETY: Windows has written a security descriptor.
-                    return unsafe { allowed(descriptor.as_mut_ptr().cast()) };
+                    return unsafe { entries(descriptor.as_mut_ptr().cast()) };
                 }
             }
         }
     }
 
     fn add_access(&mut self, guid: u128, access: &Access) -> Answer<()> {
-        type Control = unsafe extern "system" fn(*const GUID, u32, PSID, u32, bool) -> u32;
-        // SAFETY: this is the type of the function (evntcons.h).
-        let control: Control = unsafe { function(TRACING, c"EventAccessControl")? };
-        let (guid, sid) = (GUID::from_u128(guid), Sid::parse(&access.sid)?);
-        // SAFETY: the identifier and the SID are valid for reads.
-        let error = unsafe {
-            control(&raw const guid, EventSecurityAddDACL as u32, sid.0, access.mask, true)
-        };
-        status(error)
+        control(guid, EventSecurityAddDACL, access)
+    }
+
+    fn set_access(&mut self, guid: u128, access: &Access) -> Answer<()> {
+        control(guid, EventSecuritySetDACL, access)
     }
 
     fn reset_access(&mut self, guid: u128) -> Answer<()> {
@@ -236,6 +233,23 @@ impl Calls for Rights {
             error => status(error),
         }
     }
+}
+
+/// EventAccessControl.
+fn control(guid: u128, operation: i32, access: &Access) -> Answer<()> {
+    type Control = unsafe extern "system" fn(*const GUID, u32, PSID, u32, bool) -> u32;
+    let allows = match access.kind {
+        AccessKind::Allows => true,
+        AccessKind::Denies => false,
+        AccessKind::Other => return Err(ERROR_NOT_SUPPORTED),
+    };
+    // SAFETY: this is the type of the function (evntcons.h).
+    let control: Control = unsafe { function(TRACING, c"EventAccessControl")? };
+    let (guid, sid) = (GUID::from_u128(guid), Sid::parse(&access.sid)?);
+    // SAFETY: the identifier and the SID are valid for reads.
+    let error =
+        unsafe { control(&raw const guid, operation.cast_unsigned(), sid.0, access.mask, allows) };
+    status(error)
 }
 
 const NETWORK: &str = "netapi32.dll";
@@ -341,11 +355,12 @@ unsafe fn text_of(sid: PSID) -> Option<String> {
     Some(copy)
 }
 
-/// What a security descriptor allows.
+/// Everything in the list of a security descriptor. A descriptor without one allows everything to
+/// everybody, which no entry says.
 ///
 /// # Safety
 /// The descriptor is valid.
-unsafe fn allowed(descriptor: PSECURITY_DESCRIPTOR) -> Answer<Vec<Access>> {
+unsafe fn entries(descriptor: PSECURITY_DESCRIPTOR) -> Answer<Vec<Access>> {
     let (mut present, mut defaulted) = (FALSE, FALSE);
     let mut list: *mut ACL = ptr::null_mut();
     // SAFETY: the caller guarantees the descriptor, and the others are valid for writes.
@@ -353,30 +368,36 @@ unsafe fn allowed(descriptor: PSECURITY_DESCRIPTOR) -> Answer<Vec<Access>> {
         GetSecurityDescriptorDacl(descriptor, &raw mut present, &raw mut list, &raw mut defaulted)
     };
     succeeded(done)?;
-    let mut accesses = Vec::new();
+    let other = || Access { sid: String::new(), mask: 0, kind: AccessKind::Other };
     if present == FALSE || list.is_null() {
-        return Ok(accesses);
+        return Ok(vec![other()]);
     }
     // SAFETY: the list is part of the descriptor.
     let count = unsafe { (*list).AceCount };
+    let mut accesses = Vec::new();
     for index in 0..u32::from(count) {
         let mut entry = ptr::null_mut();
         // SAFETY: the list is valid, and `entry` is valid for a write.
-        if unsafe { GetAce(list, index, &raw mut entry) } == FALSE {
-            break;
-        }
+        succeeded(unsafe { GetAce(list, index, &raw mut entry) })?;
         // SAFETY: every entry begins with a header.
-        if unsafe { (*entry.cast::<ACE_HEADER>()).AceType } != ALLOWED {
-            continue;
-        }
+        let header = unsafe { *entry.cast::<ACE_HEADER>() };
+        let kind = match (header.AceType, header.AceFlags) {
+            (ALLOWED, 0) => AccessKind::Allows,
+            (DENIED, 0) => AccessKind::Denies,
+            _ => {
+                accesses.push(other());
+                continue;
+            }
+        };
+        // ACCESS_DENIED_ACE has the same fields (winnt.h).
         let entry = entry.cast::<ACCESS_ALLOWED_ACE>();
-        // SAFETY: an entry of this type has a mask.
+        // SAFETY: an entry of these types has a mask.
         let mask = unsafe { (*entry).Mask };
         // SAFETY: and a SID from `SidStart` on.
         let start = unsafe { &raw mut (*entry).SidStart };
         // SAFETY: it is valid, as the list is.
         let sid = unsafe { text_of(start.cast()) };
-        accesses.extend(sid.map(|sid| Access { sid, mask }));
+        accesses.push(sid.map_or_else(other, |sid| Access { sid, mask, kind }));
     }
     Ok(accesses)
 }
