@@ -24,6 +24,10 @@ subjectKeyIdentifier = hash
 
 const ONE_WEEK: &str = "604800";
 
+/// For how long a certificate is valid. It is made anew when it is needed, and while it is in *Root*,
+/// whoever has its key can sign for that machine.
+const DAYS: u32 = 90;
+
 /// The paths of the certificate and its key.
 pub(super) struct Certificate {
     key: PathBuf,
@@ -31,13 +35,14 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// The certificate in `folder`; created there if it is missing or about to expire.
+    /// The certificate in `folder`; created there if it is missing, about to expire, or one that is
+    /// valid for longer than it has to be.
     pub(super) fn in_folder(shell: &Shell, folder: &Path) -> Result<Self> {
         shell.create_dir(folder)?;
         let certificate =
             Self { key: folder.join("halprof-test.key"), pem: folder.join("halprof-test.pem") };
         if !certificate.is_good(shell) {
-            certificate.make(shell)?;
+            certificate.make(shell, DAYS)?;
         }
         Ok(certificate)
     }
@@ -68,20 +73,24 @@ impl Certificate {
 
     fn is_good(&self, shell: &Shell) -> bool {
         let Self { key, pem } = self;
-        shell.path_exists(key)
-            && cmd!(shell, "openssl x509 -in {pem} -noout -checkend {ONE_WEEK}")
+        let too_long = ((DAYS + 1) * 24 * 60 * 60).to_string();
+        let lasts = |seconds: &str| {
+            cmd!(shell, "openssl x509 -in {pem} -noout -checkend {seconds}")
                 .quiet()
                 .ignore_stdout()
                 .ignore_stderr()
                 .run()
                 .is_ok()
+        };
+        shell.path_exists(key) && lasts(ONE_WEEK) && !lasts(&too_long)
     }
 
-    fn make(&self, shell: &Shell) -> Result<()> {
+    fn make(&self, shell: &Shell, days: u32) -> Result<()> {
         let Self { key, pem } = self;
+        let days = days.to_string();
         cmd!(
             shell,
-            "openssl req -x509 -newkey rsa:3072 -sha256 -nodes -days 3650 -config /dev/stdin
+            "openssl req -x509 -newkey rsa:3072 -sha256 -nodes -days {days} -config /dev/stdin
              -keyout {key} -out {pem}"
         )
         .stdin(REQUEST)
