@@ -17,7 +17,7 @@ fn a_process_that_ends_ends_its_session() {
     tracer.start(&request).expect("it starts");
     end_running();
     let machine = fake.machine();
-    assert!(machine.session.is_none() && !machine.locked);
+    assert!(machine.session.is_none() && machine.locked.is_empty());
     assert_eq!(machine.interval(19), 65_536);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     drop(machine);
