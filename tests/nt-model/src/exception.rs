@@ -20,8 +20,9 @@ pub(crate) const HANDLED: u64 = STUBS + STUBS_SIZE - 2 * STUB;
 /// UNW_FLAG_EHANDLER.
 const EXCEPTION_HANDLER: u8 = 1;
 /// The #GP of RDMSR and WRMSR is STATUS_PRIVILEGED_INSTRUCTION in published crash dumps; that of
-/// other instructions STATUS_ACCESS_VIOLATION. No document says which: either comes.
-const STATUSES: [u32; 2] = [0xC000_0096, 0xC000_0005];
+/// other instructions STATUS_ACCESS_VIOLATION. No document says which: either comes. So does
+/// STATUS_ILLEGAL_INSTRUCTION, with which a hypervisor's #UD arrives.
+const STATUSES: [u32; 3] = [0xC000_0096, 0xC000_0005, 0xC000_001D];
 /// ExceptionContinueExecution.
 const CONTINUE_EXECUTION: u32 = 0;
 
@@ -129,7 +130,7 @@ pub(crate) fn handlers(pe: &PeFile64<'_>, bytes: &[u8]) -> Result<Vec<Handler>> 
 /// Delivers the #GP of the instruction at `address`; `false` if nobody handles it.
 pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
     let bus = unicorn.get_data();
-    let status = STATUSES[(bus.executed % 2) as usize];
+    let status = STATUSES[bus.executed as usize % STATUSES.len()];
     let covers = |one: &&Handler| (one.body..one.end).contains(&address);
     let Some(function) = bus.handlers.iter().find(covers).cloned() else {
         return false;
