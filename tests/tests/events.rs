@@ -6,6 +6,7 @@ use hal_profile::cpu::machine::CpuidResult;
 use halprof_measure::catalog::{Catalog, Encoding};
 use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, InProcess, Session, Setup};
+use halprof_profile::number::thousands;
 use halprof_tests::dumps::machines_from_table;
 use halprof_tests::facts::{number, records};
 use halprof_tests::machines::{machine, specs};
@@ -48,6 +49,36 @@ fn select_of(row: &[String]) -> u64 {
         + (cmask << 24)
         + ((code / 256) << 32)
         + ((mask / 256) << 40)
+}
+
+/// What the documents say of the tables' size, in the words of each.
+#[test]
+fn the_documents_count_the_events_as_the_tables_do() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let folder = format!("{root}/client/events/data/events");
+    // Tables and events, of Intel and of AMD.
+    let mut counted = [[0_u64; 2]; 2];
+    for file in std::fs::read_dir(folder).expect("the tables") {
+        let file = file.expect("a table");
+        let is_amd = file.file_name().to_string_lossy().starts_with("amd");
+        let text = std::fs::read_to_string(file.path()).expect("text");
+        let [tables, events] = &mut counted[usize::from(is_amd)];
+        *tables += 1;
+        *events += text.lines().skip(1).count() as u64;
+    }
+    let [[intel_tables, intel], [amd_tables, amd]] = counted;
+    let all = thousands(intel + amd);
+    let (tables, intel, amd) = (intel_tables + amd_tables, thousands(intel), thousands(amd));
+    for (file, says) in [
+        ("README.md", format!("{all} events of Intel and AMD by name")),
+        ("client/events/README.md", format!("{all} events of {tables} microarchitectures")),
+        ("docs/compare.md", format!("{intel} of Intel, {amd} of Zen")),
+        ("docs/events.md", format!("Intel: {intel} events of {intel_tables} microarchitectures")),
+        ("docs/events.md", format!("{amd} events of Zen 1 to Zen {amd_tables}")),
+    ] {
+        let text = std::fs::read_to_string(format!("{root}/{file}")).expect(file);
+        assert!(text.contains(&says), "{file}: {says}");
+    }
 }
 
 #[test]
