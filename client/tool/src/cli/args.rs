@@ -93,11 +93,11 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long, global = true, help_heading = OUTPUT)]
     pub(crate) json: bool,
-    /// Hide progress and remarks; warnings always show
+    /// Hide progress and notes, but never warnings
     #[arg(long, short, global = true, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
-    /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
-    /// terminal's width, and 0 where output goes to a file or a pipe
+    /// Fit tables and text to this many columns; 0 sets no limit [default: the terminal's width, or
+    /// 0 if output goes to a file or a pipe]
     #[arg(long, value_name = "COLUMNS", global = true, allow_negative_numbers = true, value_parser = whole)]
     pub(crate) width: Option<usize>,
     #[command(subcommand)]
@@ -289,13 +289,13 @@ pub(crate) struct List {
     /// Include sources that cannot be counted here
     #[arg(long)]
     pub(crate) all: bool,
-    /// Also list as supported what counts something other than its name says
+    /// Also list sources that count something other than their name says
     #[arg(long)]
     pub(crate) approximate: bool,
     /// Add the vendor's events for this machine's processors
     #[arg(long)]
     pub(crate) events: bool,
-    /// Add also the events of a list in Intel's perfmon JSON
+    /// Also add the events of a list in Intel's perfmon JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) event_file: Option<PathBuf>,
     /// Write the vendor's events as a file from which Windows' own tracing learns them
@@ -308,7 +308,7 @@ pub(crate) struct List {
     /// List metrics instead
     #[arg(long)]
     pub(crate) metrics: bool,
-    /// List metrics instead, also those defined in FILE
+    /// List metrics instead, including those defined in FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) metric_file: Option<PathBuf>,
 }
@@ -500,11 +500,12 @@ pub(crate) struct Stat {
     /// Exclude outliers of `-r` from mean, confidence interval and deviation
     #[arg(long, requires = "repeat")]
     pub(crate) trim: bool,
-    /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets how
-    /// many events are between samples. With `--from` counts of processes and threads are exact
+    /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets the
+    /// number of events between samples. With `--from`, counts of processes and threads are exact
     #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "repeat", "topdown"])]
     pub(crate) by: Option<Dividing>,
-    /// Count by a trace (.etl) of Windows' own tracing, or a recording made of one, instead of measuring
+    /// Do not measure: take the counts from a trace (.etl) of Windows' own tracing, or from a
+    /// recording made from one
     #[arg(long, value_name = "FILE", help_heading = WHAT, conflicts_with_all = MEASURING)]
     pub(crate) from: Option<PathBuf>,
     /// Show only these processes, by id or by name, of `--by` or `--from`
@@ -521,7 +522,8 @@ pub(crate) struct Stat {
     /// Write the result to FILE
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
-    /// Print one JSON object per line: one for each interval as it ends, the last for the whole
+    /// Print one JSON object per line: one for each interval as it ends, then one for the whole
+    /// measurement
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
 }
@@ -579,23 +581,23 @@ pub(crate) struct Record {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Count first to choose the periods: for HZ samples a second on the busiest processor, all sources
+    /// Count first, and choose periods for HZ samples a second on the busiest processor, all sources
     /// together
     #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rate: Option<f64>,
-    /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
-    /// processors can. Kinds after a `+` record only those: `cond`, `call`, `ind-call`, `return`, `jump`,
+    /// Record the branches before each sample: 8, 16 or 32 of them, or without a number as many as all
+    /// processors can. After a `+`, record only these kinds: `cond`, `call`, `ind-call`, `return`, `jump`,
     /// `ind-jump`, `far` (interrupts and system calls), `user` or `kernel` (to that mode): `=16+cond+call`
     #[arg(long, help_heading = WHAT, value_name = "N+KINDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) branches: Option<String>,
     /// If there are too few counters, run once for each set of sources that fits
     #[arg(long)]
     pub(crate) passes: bool,
-    /// Do not ask .NET and JavaScript for the methods that they compile, whose names then are missing:
-    /// asking costs time at the end, and in each program
+    /// Do not ask .NET and JavaScript for the names of the methods that they compile: asking takes time
+    /// at the end, and in each program
     #[arg(long, help_heading = WHAT)]
     pub(crate) no_managed: bool,
-    /// Sample this process alone, from now until it ends or Ctrl-C (by Windows' own tracing)
+    /// Sample only this process, until it ends or Ctrl-C (by Windows' own tracing)
     #[arg(long, short, visible_alias = "pid", value_name = "PID", conflicts_with = "program", help_heading = WHAT)]
     pub(crate) process: Option<u32>,
     /// The file to write, `-` for standard output
@@ -608,28 +610,29 @@ fn by_keys() -> String {
     let names: Vec<&str> = Key::ALL.into_iter().map(Key::name).collect();
     let (last, others) = names.split_last().unwrap_or((&"", &[]));
     format!(
-        "Group samples by {} or {last}, or by several of them, as in `--by process,symbol`; each `--by` is \
-         a table. `edge` and `path` (`path:N` of N branches) show branch records, by address or as in \
-         `--by edge,line` by line, symbol or module",
+        "Group samples by {} or {last}, or by several of them, as in `--by process,symbol`; each `--by` \
+         adds a table. `edge` and `path` (`path:N` for N branches) show branch records by address, or by \
+         line, symbol or module, as in `--by edge,line`",
         others.join(", ")
     )
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
+    /// Recordings made by `halprof record`, or traces (.etl); several are added up, and `--by machine`
+    /// tells them apart
     #[arg(default_value = RECORDING, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "KEYS", help = by_keys(), help_heading = WHAT)]
     pub(crate) by: Vec<String>,
-    /// Show the call tree: from each process's outermost functions to those that they called, with the
-    /// share of each call with all below it (`total`) and in its own code (`self`)
+    /// Show the call tree, from each process's outermost functions to the functions that they called,
+    /// with the share of each call including its callees (`total`) and without them (`self`)
     #[arg(long, help_heading = WHAT, conflicts_with = "diff")]
     pub(crate) stack: bool,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows: most events first, most samples first, by name, most events with what the
-    /// code called (`total`), or for branches most mispredicted first
+    /// The order of rows: most events first, most samples first, most events including callees first
+    /// (`total`), by name, or for branches most mispredicted first
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
     /// Rows to print of each table, 0 for all [default: all in CSV and JSON, else 20, or as many as fit
@@ -642,9 +645,8 @@ pub(crate) struct Report {
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
     #[arg(long, help_heading = WHAT, conflicts_with_all = ["diff", "source", "module", "symbol", "address", "processors", "time"])]
     pub(crate) off_cpu: bool,
-    /// Compare what FILE cost with what these recordings did: the whole first, then the rows by what
-    /// they cost more. Several files on a side are runs of the same, and three or more of them show
-    /// how much runs vary
+    /// Compare FILE with these recordings: totals first, then rows, largest increase first. Several
+    /// files on a side are runs of the same program; three or more show how much runs vary
     #[arg(long, value_name = "FILE2", help_heading = WHAT, num_args = 1..)]
     pub(crate) diff: Vec<PathBuf>,
     #[command(flatten)]
@@ -712,8 +714,8 @@ pub(crate) struct Convert {
 
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The code to execute step by step: a function of the program, from its start or as many bytes
-    /// as LENGTH; `*` matches any text. Or an address as `nm` prints it (0x...)
+    /// The code to execute step by step: a function of the program (`*` matches any text) or the LENGTH
+    /// bytes from its start; instead of a function, an address as `nm` prints it (0x...)
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
     pub(crate) range: String,
     /// Stop after this many steps, and end the program

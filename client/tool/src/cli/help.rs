@@ -40,8 +40,9 @@ Examples:
   halprof --machine zen4 stat                            count on a model of a processor
   halprof doctor                                         find out why something does not work
 
-`halprof help COMMAND` shows the options and examples of a command, `halprof help workload` what
-`--workload` takes. `@FILE` reads arguments from FILE, one per line, unless a file is called `@FILE`.";
+`halprof help COMMAND` shows the options and examples of a command, and `halprof help workload` says
+what `--workload` takes. `@FILE` reads arguments from FILE, one per line, unless a file is called
+`@FILE`.";
 
 pub(crate) const INFO: &str = "\
 Examples:
@@ -68,9 +69,9 @@ Workloads (modelled machines only):
   llc-misses=N l1d-accesses=N l1d-misses=N l1i-fetches=N l1i-misses=N
   fp-operations=N                how many events happen
   user=80                        percent of them in user mode [default: 100]
-  processors=0-3+8               where it runs, each the whole amount; `all` [default: 0]
-  code=START-END                 the addresses it runs at
-  image=FILE function=NAME       the program, and the function in it, whose code it runs
+  processors=0-3+8               where it runs, with the whole amount on each; `all` [default: 0]
+  code=START-END                 the addresses at which it runs
+  image=FILE function=NAME       the program and the function whose code it runs
   seed=N                         vary the rates over time; totals stay exact
   programs=70+30                 percentages of programs that take turns on each processor
   short=A+L                      short.exe runs for L nanoseconds, from A nanoseconds on
@@ -99,8 +100,8 @@ pub(crate) const RECORD: &str = "\
 Periods:
   -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
   Modes come before or after it: -e TotalCycles:100000:u
-  Without it, each period is drawn from a narrow band around the default, or around the mean that
-  --rate needs, so that samples do not fall into step with the program's loops.
+  Without a PERIOD, each period is drawn from a narrow band around the default, or around the mean
+  that --rate needs, so that samples do not fall into step with the program's loops.
 
 Examples:
   halprof record -- app.exe
@@ -118,10 +119,10 @@ Examples:
   halprof report before.rec --diff after.rec --by symbol
   halprof report a1.rec a2.rec a3.rec --diff b1.rec b2.rec b3.rec
 
-`--diff` compares events: the whole, then each row, with the ratio and its 95 % bound. `more` and
-`fewer` are so clear that 97 of 100 comparisons of equal runs have no such row; `same` excludes a
-change of more than 5 %. With fewer than three files on a side its bound is of sampling alone, and
-does not say how much runs vary.";
+`--diff` compares events: the totals, then each row, with the ratio and its 95 % bound. A row is
+`more` or `fewer` only beyond chance: 97 of 100 comparisons of identical runs show none. `same`
+excludes a change of more than 5 %. With fewer than three files on a side, that side's bound is of
+sampling alone, and does not say how much runs vary.";
 
 pub(crate) const SCRIPT: &str = "\
 Examples:
@@ -141,31 +142,31 @@ Examples:
   halprof simulate --range main+64 --machine zen4 --csv -- app.exe
   halprof simulate --range solve --diff base.json --fail-above 1 -- app.exe
 
-With `--fail-above` the status is 1 if anything got worse by more than that; a program that fails
-has its own status.
+With `--fail-above` the status is 1 if anything got worse by more than that; if the program fails, the
+status is the program's.
 
 Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
-modelled: misses of caches that are empty at the start of the range. Calls out of the range run at
-full speed. No driver is needed.";
+modelled: they are misses of caches that are empty at the start of the range. Calls out of the range
+run at full speed. No driver is needed.";
 
 pub(crate) const TIMELINE: &str = "\
 Examples:
   halprof timeline -- app.exe                    record marks, and show them
   halprof timeline -o app.rec -- app.exe input.txt
   halprof timeline app.rec --channel \"req*\" --rows 100
-  halprof timeline app.rec --ticks 10us          a row a channel, a column a tick
+  halprof timeline app.rec --ticks 10us          a row for each channel, a column for each tick
   halprof timeline app.rec --between begin,end
   halprof timeline app.rec --csv > marks.csv
 
-A program marks through halprof's library, in Rust, C or Python: mark(channel, value) stores the
-time without a system call. What it starts may mark too. Without a recorder a mark is a test and a
-branch. No driver is needed; `halprof record` records marks beside samples.";
+A program makes marks with halprof's library, in Rust, C or Python: mark(channel, value) stores the
+time without a system call. The programs that it starts may make marks too. Without a recorder, a
+mark costs a test and a branch. No driver is needed; `halprof record` records marks beside samples.";
 
 pub(crate) const CONVERT: &str = "\
-Kept: samples with their call stacks, processes, modules, methods of .NET and JavaScript, and the sums
-of the counts of each thread. Left out: context switches, which `report --off-cpu` needs and `stat
---from` for parts of the time or of the processors; samples of idle threads, but for their number; and
-all other events.
+The recording keeps samples with their call stacks, processes, modules, methods of .NET and
+JavaScript, and the sums of the counts of each thread. It leaves out context switches, which
+`report --off-cpu` needs, and `stat --from` for a part of the time or of the processors. It also
+leaves out samples of idle threads, except for their number, and all other events.
 
 Examples:
   halprof convert trace.etl -o trace.rec
@@ -192,8 +193,8 @@ Examples:
   halprof install --tracing --user PC\\Ann  no driver: Ann may measure by `--machine etw` unelevated
 
 `--tracing` gives the user right \"Profile system performance\", membership of Performance Log Users,
-and access to halprof's session and to the kernel's events. It holds from the next sign-in. Whoever
-has it sees the addresses and command lines of all programs.";
+and access to halprof's session and to the kernel's events. The account has them from the next sign-in
+on. Whoever has them sees the addresses and command lines of all programs.";
 
 pub(crate) const RDPMC: &str = "\
 Examples:
