@@ -150,7 +150,7 @@ fn parse_suffix<'a>(
         return Ok(());
     }
     let modifiers = suffix.strip_prefix(':').ok_or_else(|| {
-        let why = format!("`{suffix}` after a group; only a filter or a period may be there");
+        let why = format!("`{suffix}` follows a group, where only a filter or a period may be");
         bad_list(list, &why)
     })?;
     for item in group {

@@ -103,7 +103,7 @@ const HINTS: [(&str, &str); 8] = [
     ),
     (
         "RESTART",
-        "Restart Windows; if it is still so, `halprof uninstall`, restart and install again.",
+        "Restart Windows. If that does not help, run `halprof uninstall`, restart, and install again.",
     ),
     (
         "AGAIN",

@@ -186,7 +186,7 @@ fn warnings(
     let mut warnings = Vec::new();
     if outcome.interrupted {
         warnings.push(
-            "interrupted: the program was ended, and the counts are of the part until then"
+            "interrupted: the program was ended, and the counts cover the part until then"
                 .to_owned(),
         );
     }

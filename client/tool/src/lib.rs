@@ -170,7 +170,7 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u32 {
 const INSTEAD: [(&str, &str); 2] = [
     (
         "--from ",
-        "what was measured, and where, is in the trace; `--cpu`, `--pid`, `--by`, `--interval` and \
+        "the trace says what was measured and where; `--cpu`, `--pid`, `--by`, `--interval` and \
          `--metric` choose what to show",
     ),
     ("--off-cpu", "waits have no samples; `--pid` chooses whose waits are shown"),

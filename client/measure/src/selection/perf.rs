@@ -89,7 +89,7 @@ fn parse_terms(text: &str, terms: &str, core: Option<u8>) -> Result<PerfEvent> {
             }
         } else if term.contains('=') {
             let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-            let why = format!("`{key}` is none of {}, period", known.join(", "));
+            let why = format!("`{key}` is not one of {}, period", known.join(", "));
             return Err(bad_list(text, &why));
         } else if term.is_empty() {
             return Err(bad_list(text, "an empty field"));

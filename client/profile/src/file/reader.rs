@@ -37,10 +37,10 @@ pub fn is_recording(path: &Path) -> Result<bool> {
     Ok(magic == MAGIC)
 }
 
-/// The least that a row takes in a file. Every version of halprof names all fields of a row.
+/// The fewest bytes of a row in a file: every version of halprof writes the names of all fields.
 const ROW_BYTES: usize = 32;
 
-/// A list of at most so many rows.
+/// A list of at most this many rows.
 struct Rows<T>(usize, PhantomData<T>);
 
 impl<'a, T: Deserialize<'a>> DeserializeSeed<'a> for Rows<T> {
@@ -114,11 +114,11 @@ enum Bad {
 const CUT: Bad = Bad::Rest("it is cut within a block");
 
 impl Reader<File> {
-    /// Opens a recording; reads its head, and which processes have one identifier.
+    /// Opens a recording: reads its head, and which processes shared an identifier.
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|error| Error::reading(path, error))?;
         let mut process_ids = ProcessIds::default();
-        // What is no file can be read once only.
+        // A pipe or device can be read only once, so its processes cannot be read ahead.
         if path.is_file() {
             let mut rewind = || {
                 file.rewind()?;
@@ -133,14 +133,15 @@ impl Reader<File> {
         Ok(reader)
     }
 
-    /// What its processes, modules and methods say of the times of identifiers, as far as it can be read.
+    /// The times of identifiers, as its processes, modules and methods give them, as far as the
+    /// file can be read.
     fn process_ids(mut self) -> ProcessIds {
         while let Ok(true) | Err(Bad::Block(_)) = self.look_ahead() {}
         ProcessIds::of(&self.recording)
     }
 
-    /// Reads a block if it is of processes, modules or methods, and passes over all others; answers whether
-    /// there was one.
+    /// Reads a block of processes, modules or methods, and skips any other block; returns whether
+    /// there was a block.
     fn look_ahead(&mut self) -> std::result::Result<bool, Bad> {
         let Some(head) = self.head()? else {
             return Ok(false);
@@ -192,14 +193,14 @@ impl<R: Read> Reader<R> {
         &self.recording.metadata
     }
 
-    /// Passes the samples to `visit` in the order of the file, and returns the rest of the
+    /// Calls `visit` with the samples in the order of the file, and returns the rest of the
     /// contents.
     pub fn samples(self, mut visit: impl FnMut(&[Sample])) -> Result<Recording> {
         self.pass(&mut |samples, _| visit(samples), &mut |_, _| {})
     }
 
-    /// Passes the samples with their stacks, and those with branch records together with them, to
-    /// the visitors, and returns the rest of the contents.
+    /// Calls the visitors with the samples and their stacks, and with the samples that have branch
+    /// records and these records. Returns the rest of the contents.
     pub(super) fn pass(
         mut self,
         samples: &mut SampleVisitor<'_>,
@@ -331,7 +332,7 @@ impl<R: Read> Reader<R> {
         let mut next = || fields.next().unwrap_or_default();
         let (tag, length, sum) = (next().to_le_bytes(), next(), next());
         if length > PAYLOAD_MAX {
-            return Err(Bad::Rest("a block claims to be longer than any"));
+            return Err(Bad::Rest("a block claims to be longer than the format allows"));
         }
         Ok(Some(Head { tag, length, sum }))
     }
@@ -368,7 +369,7 @@ impl<R: Read> Reader<R> {
         let samples = buffer.get_mut(..count).unwrap_or_default();
         self.recording.process_ids.renumber(samples);
         if !stacks.is_empty() && stacks.len() != count {
-            self.damaged(self.offset, "a block of samples has another number of stacks");
+            self.damaged(self.offset, "a block of samples has more or fewer stacks than samples");
         }
         stacks.resize(count, StackId::NONE);
         visit(samples, &stacks);
@@ -429,7 +430,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The threads of a trace, after what is known of it besides.
+    /// The threads of a trace; the block with everything else of the trace comes before.
     fn thread_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         let rows = self.rows::<ThreadSums>(head)?;
         let Some(counts) = &mut self.recording.counts else {
@@ -481,8 +482,9 @@ impl<R: Read> Reader<R> {
         serde_json::from_slice(&payload).map_err(|_| Bad::Block("a description makes no sense"))
     }
 
-    /// Rows of which each takes at least [`ROW_BYTES`] of the block: what is kept of a file is bounded
-    /// by its length, though a row without fields takes three bytes of JSON.
+    /// The rows of a block, at most one for each [`ROW_BYTES`] of it. This bounds the memory by the
+    /// length of the file: a row without fields takes only three bytes of JSON, and many times that
+    /// in memory.
     fn rows<T: for<'a> Deserialize<'a>>(&mut self, head: Head) -> std::result::Result<Vec<T>, Bad> {
         let payload = self.bytes(head)?;
         let most = payload.len() / ROW_BYTES + 1;
@@ -521,7 +523,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What a payload holds one after the other; `None` if the last is not whole.
+/// The values that a payload holds one after the other; `None` if the last one is incomplete.
 fn values<T: FromBytes>(payload: &[u8]) -> Option<impl Iterator<Item = T>> {
     let values = payload.chunks_exact(size_of::<T>());
     let is_whole = values.remainder().is_empty();
@@ -541,7 +543,7 @@ fn number(bytes: &[u8]) -> u32 {
 pub(super) struct RecordingFile {
     path: PathBuf,
     metadata: Metadata,
-    /// The reader of the first pass, which a pipe has no second one of.
+    /// The reader of the first pass. A pipe has no second pass.
     unread: Option<Reader>,
     recording: Option<Recording>,
     keeps_marks: bool,

@@ -49,7 +49,8 @@ fn unknown_models(described: &Description) -> Option<Check> {
     (!models.is_empty()).then(|| {
         Check::new("events", format!("the events of {} are not known", models.join(", ")))
             .warning(
-                "Vendors' events are refused there: what counts are time, the architectural sources that CPUID enumerates, and raw selects.",
+                "Vendors' events are refused there. Time, the architectural sources that CPUID \
+                 enumerates, and raw selects can be counted.",
                 "Take a halprof that is newer than the processor, or raw selects (`rHEX`) from the manual of this very model.",
             )
             .code("unknown-model")

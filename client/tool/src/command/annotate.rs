@@ -377,7 +377,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
     }
     if annotated.code_runs.is_some() {
         explanations.push(
-            "Executed: times that branch records prove, without skid; shares of mispredicted are of \
+            "Executed: how often, as branch records prove, without skid. Mispredicted: share of \
              the times that it branched.",
         );
     }

@@ -166,11 +166,13 @@ fn of_fit(event_set: &EventSet, fit: &Fit, errata: &EventErrata) -> CheckResult 
         (true, ..) => "All run at once on every processor.".to_owned(),
         (false, true, _) => "Not every processor can count every source.".to_owned(),
         (false, false, Some(alone)) => format!(
-            "{} is counted alone: they would take turns, {slices} of them, and counts would be estimates.",
+            "{} is counted alone: the sources would take turns in {slices} slices, and counts \
+             would be estimates.",
             alone.label
         ),
         (false, false, None) => format!(
-            "There are not enough counters for all at once: they would take turns, {slices} of them, and counts would be estimates."
+            "There are not enough counters for all at once: the sources would take turns in \
+             {slices} slices, and counts would be estimates."
         ),
     };
     CheckResult {

@@ -88,8 +88,8 @@ fn text(result: &ConvertResult, width: Width) -> String {
     let switches = match (result.switches, result.has_counts) {
         (0, _) => String::new(),
         (n, true) => format!(
-            ", {} context switches but for the counts of threads (`report --off-cpu` and parts of \
-             counts need the trace)",
+            ", {} context switches except for the counts of threads (`report --off-cpu` and \
+             parts of counts need the trace)",
             thousands(n)
         ),
         (n, false) => {
@@ -97,8 +97,8 @@ fn text(result: &ConvertResult, width: Width) -> String {
         }
     };
     let left_out = format!(
-        "Left out: {} samples of idle threads{switches}, and all events that are not of samples, \
-         stacks, processes, modules or methods; the trace has {}.",
+        "Left out: {} samples of idle threads{switches}, and all events except those of samples, \
+         stacks, processes, modules and methods; the trace has {} events.",
         thousands(result.idle),
         thousands(result.events)
     );

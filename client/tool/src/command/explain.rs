@@ -249,7 +249,7 @@ fn of_event(
         let how = match counted {
             Ok(Encoding::Fixed(index)) => format!("fixed counter {index}"),
             Ok(Encoding::Select { select, .. }) if cpu_type.takes_pair(*select) => {
-                "a general counter of even number and the next".to_owned()
+                "a general counter with an even number, and the one after it".to_owned()
             }
             Ok(Encoding::Select { counters, .. }) if *counters == Spec::ANY_COUNTER => {
                 "any general counter".to_owned()

@@ -254,7 +254,7 @@ fn notes(result: &ExportResult, view: &Export<'_>) -> Vec<String> {
     if result.marks > MARKS_MAX as u64 && result.time_resolution_ns.is_some() {
         let shown = thousands(MARKS_MAX as u64);
         notes.push(format!(
-            "the first {shown} of {marks} marks are shown: there are too many to open otherwise"
+            "only the first {shown} of {marks} marks are shown, because a viewer could not open so many"
         ));
     } else if result.marks != 0 {
         notes.push(format!("{marks} marks are shown"));
@@ -265,7 +265,8 @@ fn notes(result: &ExportResult, view: &Export<'_>) -> Vec<String> {
     let exact = view.samples.timed_sample_ticks == 1;
     if let Some(resolution) = result.time_resolution_ns.filter(|_| !exact) {
         notes.push(format!(
-            "samples within {resolution} ns at one place are told as one, with their number: there are too many to open otherwise"
+            "samples within {resolution} ns at one place are written as one, with their number, \
+             because a viewer could not open so many"
         ));
     }
     notes

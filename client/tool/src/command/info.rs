@@ -118,7 +118,8 @@ fn remarks(described: &Description, tracing: Option<&Tracing>) -> Vec<String> {
             None => "does not say how many of them it counts at once".to_owned(),
         };
         remarks.push(format!(
-            "Windows' own tracing measures: it lists {} sources and {counters}. What is above is what the driver would use.",
+            "Windows' own tracing measures: it lists {} sources and {counters}. The lines above \
+             say what the driver would use.",
             tracing.sources
         ));
     }
@@ -151,7 +152,7 @@ fn remarks(described: &Description, tracing: Option<&Tracing>) -> Vec<String> {
     }
     let first = described.processors.first();
     if let Some(behind) = first.and_then(|row| row.hypervisor_behind.as_ref()) {
-        remarks.push(format!("The hypervisor is {behind}, behind Hyper-V's face."));
+        remarks.push(format!("The hypervisor is {behind}, which presents itself as Hyper-V."));
     }
     if let Some(row) = first.filter(|row| row.partition.is_some()) {
         remarks.push(format!(
@@ -185,7 +186,7 @@ mod tests {
             "Interrupt storm on processors 0",
             "general counters enabled on processors 0",
             "fixed counters on processors 0",
-            "XenVMMXenVMM, behind",
+            "XenVMMXenVMM, which presents",
             "root partition",
             "does not offer performance monitors",
         ] {

@@ -75,10 +75,10 @@ fn removed_text(removed: &Removed, width: Width) -> String {
 /// What an account can do with what it was given, and from when.
 const GIVEN: &str = "\
     Whoever signs in as it can measure by `--machine etw` without elevation, and sees the addresses \
-    and command lines of all programs. It holds from the next sign-in; Windows may keep it from an \
-    administrator's prompt that is not elevated. Files are in %LOCALAPPDATA%\\halprof. \
-    `halprof doctor` in a prompt of that account shows whether it is in force; \
-    `halprof uninstall --tracing` takes it back. None of this has run on a real Windows.";
+    and command lines of all programs. The rights take effect at the next sign-in; Windows may \
+    withhold them from an administrator's prompt that is not elevated. Files are in \
+    %LOCALAPPDATA%\\halprof. `halprof doctor` in a prompt of that account shows whether the rights \
+    are in force; `halprof uninstall --tracing` takes them back. None of this has run on a real Windows.";
 
 /// When what was taken back ends.
 const TAKEN: &str = "It ends when the account signs out.";

@@ -82,7 +82,7 @@ struct Differs {
 }
 
 impl Differs {
-    /// Those that do: in a list of one, or of none.
+    /// The processors that differ from the list, as a list of one row or none.
     fn from(
         supported: bool,
         processors: &[Processor],
@@ -139,7 +139,8 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
     {
         return Err(Error::unavailable(
             format!("no source or event of this machine matches `{pattern}`"),
-            "It is looked for in names and descriptions, and with `*` for any text in whole names alone, as in `list *miss`; `--all` shows what cannot be counted too.",
+            "Names and descriptions are searched for it. With `*` for any text, as in `list \
+             *miss`, the whole name must match. `--all` also shows what cannot be counted.",
         ));
     }
     Ok(ListResult { interface: describe::interface_name(ctx.machine.interface()), sources: rows })

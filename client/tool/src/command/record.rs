@@ -455,8 +455,8 @@ fn warnings(result: &RecordResult) -> Vec<String> {
     }
     if let Some(error) = &result.notifications_error {
         warnings.push(format!(
-            "processes and images were not reported as they came and went: {error}; \
-             they were looked for once a second, and short-lived ones may have no name"
+            "processes and images were not reported when they started and ended: {error}; \
+             halprof looked for them once a second, so short-lived ones may have no name"
         ));
     }
     if !result.sealed {

@@ -40,8 +40,8 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     let mut result = result?;
     if result.outcome.limited {
         let warning = format!(
-            "{} steps were not enough: the program was ended, and the counts are of the part until \
-             then; `--max-steps` allows more",
+            "{} steps were not enough: the program was ended, and the counts cover the part \
+             until then; `--max-steps` allows more",
             thousands(options.max_steps)
         );
         result.warnings.insert(0, warning);

@@ -16,7 +16,7 @@ pub(crate) fn message(changes: &Changes) -> Option<String> {
     };
     Some(format!(
         "other software has changed register {register:#x} on processor {processor}: this measurement \
-         had {written:#x} there and found {found:#x}{others}; what was counted meanwhile is left out, \
-         so a count is scaled over the rest or unknown"
+         had {written:#x} there and found {found:#x}{others}; the events in between are left \
+         out, so a count is scaled over the rest, or unknown"
     ))
 }

@@ -140,14 +140,15 @@ impl<T: Compared> Earlier<T> {
             .map_err(|error| bad(format!("is no JSON object: {error}")))?;
         let schema = head.schema.unwrap_or_default();
         let named = schema.strip_prefix("halprof/").and_then(|rest| rest.split_once('/'));
-        let (command, version) = named.ok_or_else(|| bad("is no result of halprof".to_owned()))?;
+        let (command, version) = named.ok_or_else(|| bad("is not a halprof result".to_owned()))?;
         if command != T::COMMAND {
             let of = if command == "error" { "an error" } else { "a result" };
-            return Err(bad(format!("is {of} (`{schema}`), and no result of `{}`", T::COMMAND)));
+            return Err(bad(format!("is {of} (`{schema}`), not a result of `{}`", T::COMMAND)));
         }
         if version.parse() != Ok(VERSION) {
-            let why =
-                format!("is of another halprof: `{schema}`, and this one reads version {VERSION}");
+            let why = format!(
+                "was written by another halprof as `{schema}`; this one reads version {VERSION}"
+            );
             return Err(bad(why));
         }
         if head.modelled.is_some_and(|earlier| earlier != modelled) {
@@ -156,7 +157,7 @@ impl<T: Compared> Earlier<T> {
             return Err(bad(format!("is of {earlier}, and this run is of {this}")));
         }
         let result = serde_json::from_str(&text)
-            .map_err(|error| bad(format!("is not as its schema `{schema}` says: {error}")))?;
+            .map_err(|error| bad(format!("does not follow its schema `{schema}`: {error}")))?;
         Ok(Self { file: path.display().to_string(), result })
     }
 
@@ -204,10 +205,7 @@ impl<T: Compared> Earlier<T> {
             ));
         }
         if !left.is_empty() {
-            warnings.push(format!(
-                "not compared, for want of a value on both sides: {}",
-                some_of(&left)
-            ));
+            warnings.push(format!("not compared (value missing on one side): {}", some_of(&left)));
         }
         let unknown = rows.iter().filter(|row| row.worse.is_some() && row.error.is_none());
         let unknown: Vec<&str> =
@@ -215,7 +213,7 @@ impl<T: Compared> Earlier<T> {
         if limit.is_some() && !unknown.is_empty() {
             let names = some_of(&unknown);
             warnings.push(format!(
-                "not judged by `--fail-above`, as their bounds are not known: {names}"
+                "not judged by `--fail-above`, because their bounds are not known: {names}"
             ));
         }
         let failures = rows.iter().filter(|row| row.failed);
@@ -238,8 +236,8 @@ impl<T: Compared> Earlier<T> {
         }
         if !(self.result.is_repeated() && now.is_repeated()) {
             warnings.push(
-                "how much runs vary is not known, and the bounds are without it: `-r 5` for both \
-                 measures it"
+                "the bounds do not include how much runs vary, which is not known: `-r 5` on \
+                 both sides measures it"
                     .to_owned(),
             );
         }

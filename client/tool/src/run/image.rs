@@ -60,11 +60,13 @@ impl<'a> Keys<'a> {
         let Some(image) = self.image else {
             return Ok(None);
         };
-        let bad = |why: String| halprof_measure::Error::BadFile {
+        let bad = |why: String| {
+            halprof_measure::Error::BadFile {
             path: image.into(),
             why: format!("cannot be run by a model: {why}"),
-            hint: "`image=` takes a PE or ELF file of x86 or x64 code; its path may have no comma."
+            hint: "`image=` takes a PE or ELF file of x86 or x64 code; its path must not have a comma."
                 .into(),
+        }
         };
         let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
         let functions = self.functions(&executable)?;

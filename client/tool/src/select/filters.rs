@@ -201,7 +201,7 @@ fn keys_of_branches() -> String {
 pub(crate) fn one_table() -> Error {
     Error::usage(
         "`--csv` prints one table",
-        "Give `--by` once; several keys part its rows further.",
+        "Give `--by` once; several keys divide its rows further.",
     )
 }
 
@@ -347,7 +347,7 @@ fn lost_by_session(recording: &Recording) -> Vec<String> {
         ),
         (
             LOST_BUFFERS,
-            "buffers with whatever was in them: samples may be missing, and event counts may be low",
+            "buffers with all their events: samples may be missing, and event counts may be low",
         ),
     ];
     let lost = meaning.iter().filter_map(|&(cause, meaning)| {

@@ -32,8 +32,8 @@ impl Advice {
         (!sources.is_empty()).then(|| Self {
             code: Self::IN_STEP,
             message: format!(
-                "the exact period of {} is in step with what ran, so that shares may be further off than \
-                 their bounds; leave out the period, and each is drawn at random",
+                "the exact period of {} is in step with what ran, so shares may be further off \
+                 than their bounds; if you leave out the period, each one is drawn at random",
                 sources.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
             ),
         })

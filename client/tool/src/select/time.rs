@@ -23,7 +23,7 @@ pub(crate) fn interval(milliseconds: f64) -> Result<u64> {
         Ok(nanoseconds) if nanoseconds >= INTERVAL_MIN_NS => Ok(nanoseconds),
         _ => Err(Error::usage(
             format!("`--interval {milliseconds}` is out of range"),
-            "It is a number of milliseconds from 1; fractions such as 1.5 will do.",
+            "It is a number of milliseconds from 1; fractions such as 1.5 are allowed.",
         )),
     }
 }

@@ -229,7 +229,8 @@ fn driver_or_etw() -> Result<Backend> {
 fn etw() -> Result<Backend> {
     Err(halprof_measure::Error::NoTracing {
         message: "Windows' own tracing is on Windows only".to_owned(),
-        hint: "Measure on a model: `--machine NAME`; or take a trace (.etl) from a Windows to `halprof report`."
+        hint: "Measure on a model: `--machine NAME`; or read a trace (.etl) made on Windows: \
+               `halprof report FILE`."
             .into(),
     }
     .into())

@@ -11,7 +11,7 @@ use std::path::Path;
 /// A trace in a file.
 pub type Etl = Trace<BufReader<File>>;
 
-/// The name of a modelled machine's session: its trace has nothing else that says so.
+/// The name of a modelled machine's session: nothing else in its trace says that it is modelled.
 pub const MODEL_SESSION: &str = "halprof model";
 
 /// Whether a trace is of a modelled machine.
@@ -31,8 +31,8 @@ pub fn system(header: &TraceHeader) -> String {
     }
 }
 
-/// What could not be read of a trace, each as the end of a sentence. What its session lost is none of
-/// it: of that the trace itself is a whole and true account.
+/// What could not be read of a trace, each as the end of a sentence. Losses of its session are not
+/// damage: the trace reports them completely and correctly.
 pub fn damage(trace: &Etl) -> Vec<String> {
     let damage = trace.damage().counts();
     damage.map(|(cause, count)| format!("{cause}: {count}")).collect()
@@ -42,7 +42,9 @@ pub fn damage(trace: &Etl) -> Vec<String> {
 pub fn remarks(trace: &Etl) -> Vec<String> {
     let unused = trace.losses().unused_numbers;
     let remark = (unused != 0).then(|| {
-        format!("numbers of buffers that were not used: {unused}; all that were written are there")
+        format!(
+            "numbers of buffers that were not used: {unused}; no buffer that was written is missing"
+        )
     });
     remark.into_iter().collect()
 }
@@ -80,7 +82,7 @@ pub fn sessions<'a>(paths: &[&'a Path]) -> Result<Vec<Vec<&'a Path>>> {
     for &path in paths {
         let header = open(path)?.header().clone();
         match sessions.iter_mut().find(|(known, _)| known.is_of_same_session(&header)) {
-            // The same file twice is no session of two.
+            // A file that is named twice is not two files of one session.
             Some((_, files)) if !files.contains(&path) => files.push(path),
             _ => sessions.push((header, vec![path])),
         }
@@ -108,12 +110,13 @@ fn is_archive(file: &mut File) -> io::Result<bool> {
     Ok(first == ARCHIVE)
 }
 
-/// How many times its archive's length a trace may be, and how long it may be in any case. Buffers
-/// that are mostly empty compress well; an archive made for it would fill the disk.
+/// A trace may be this many times as long as its archive, and in any case this long. Buffers that
+/// are mostly empty compress well, but an archive made to expand without end would fill the disk.
 const MOST_EXPANSION: u64 = 256;
 const ALWAYS_EXPANDED: u64 = 64 << 20;
 
-/// The only trace of an archive, in a file without a name.
+/// The only trace of an archive, extracted into a file without a name, which the system deletes
+/// when it is closed.
 fn extracted(path: &Path, archive: File) -> Result<File> {
     let bad = |why: &str| {
         Error::bad_file(path, format!("is an archive {why}"), "Extract the trace (.etl) from it.")

@@ -25,14 +25,14 @@ impl<T: Tracing> ProcessSource for TracedProcesses<T> {
     }
 }
 
-/// The events of a trace. Times in cycles of the processor are the time-stamp counter's own value, as
-/// a driver reads it; other clocks cannot be converted exactly.
+/// The events of a trace. The trace must use the processor's cycle counter: its times are then
+/// time-stamp counter values, as the driver reads them. Other clocks cannot be converted exactly.
 fn read(path: &Path) -> Result<Vec<ProcessEvent>> {
     let mut trace = etl::open(path)?;
     if trace.clock().clock_type() != ClockType::ProcessorCycles {
         return Err(Error::unavailable(
             "this Windows does not trace by the processor's cycle counter",
-            "What runs is looked for all the same.",
+            "halprof looks for running programs by other means.",
         ));
     }
     let mut events = Vec::new();

@@ -150,7 +150,9 @@ pub(super) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
         return "Windows' HAL programs the same select, and so counts the same.".to_owned();
     }
     if source.reason == Some(SourceNote::Northbridge) {
-        return "Windows' HAL offers it and programs it on every core, each over the others: the counts are of the node, and of whichever core was last.".to_owned();
+        return "Windows' HAL offers it and programs it on every core, where each core overwrites \
+        the one before: the counts are the node's, as the last core programmed them."
+            .to_owned();
     }
     if machine.interface == ProfileInterface::Amd64 as u32 {
         return "Windows' HAL offers it on every AMD processor, and programs the same select."

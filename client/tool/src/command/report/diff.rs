@@ -403,7 +403,7 @@ fn compared_table<'a>(at: usize, runs: &'a Runs, sources: &[Source]) -> Result<C
     let tables: Vec<&Table> = runs.reports.iter().filter_map(|run| run.tables.get(at)).collect();
     if tables.iter().flat_map(|table| &table.sections).any(SourceSection::is_mixed) {
         return Err(Error::usage(
-            "`--diff` compares the events of a source, and these are of several",
+            "`--diff` compares the events of one source, and these rows are of several",
             "Leave `source` out of `--by`: each source has a table of its own.",
         ));
     }
@@ -467,8 +467,8 @@ fn text(result: &DiffResult<'_>, keep: usize, width: Width) -> String {
     text += "\n";
     text += &whole(result).text(width);
     if result.runs.iter().any(|&runs| runs < RUNS) {
-        let note = "Bounds are of sampling alone: whether runs differ by as much without a change is \
-                    seen from three recordings or more on each side.";
+        let note = "Bounds are of sampling alone. Three recordings or more on each side show how \
+        much runs differ without a change.";
         text += &format!("\n{}\n", width.prose(0, note));
     }
     for table in &result.tables {

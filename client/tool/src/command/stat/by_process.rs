@@ -256,7 +256,7 @@ impl Samples {
         let mut warnings = Vec::new();
         if self.lost != 0 {
             warnings.push(format!(
-                "{} samples were lost: the parts are of those that were not",
+                "{} samples were lost: the parts come from the samples that were kept",
                 thousands(self.lost)
             ));
         }

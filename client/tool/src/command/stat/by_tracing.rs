@@ -93,8 +93,8 @@ fn count(
 /// Warning about cycles that are usually counted, and that Windows does not list: on AMD.
 fn without_cycles(offer: &Offer) -> Option<String> {
     find("cycles", &offer.sources).is_none().then(|| {
-        "Windows lists no cycles here, so that none are counted: `halprof list --event-format wprp` \
-         writes a profile with the vendor's, which Windows' own tools can count"
+        "Windows lists no cycles here, so none are counted; `halprof list --event-format wprp` \
+         writes a profile with the vendor's events, which Windows' own tools can count"
             .to_owned()
     })
 }

@@ -71,7 +71,7 @@ fn refuse_parts(options: &args::Stat) -> Result<()> {
     refuse(&given, |option| {
         Error::usage(
             format!("`{option}` with a recording: it keeps the sums of the whole trace"),
-            "The trace that it was made of has the parts: `--from FILE.etl`.",
+            "The trace from which it was made has the parts: `--from FILE.etl`.",
         )
     })
 }
@@ -83,8 +83,10 @@ fn recorded(recording: Recording) -> Result<TraceCounts> {
     let mut counts = recording.counts.ok_or_else(|| halprof_measure::Error::BadFile {
         path: recording.file,
         why: "is a recording without counts of threads".to_owned(),
-        hint: "`halprof convert` keeps those of a trace (.etl) whose context switches have some."
-            .into(),
+        hint:
+            "`halprof convert` keeps them if the context switches of the trace (.etl) have counter \
+               values."
+                .into(),
     })?;
     counts.damage.extend(damaged);
     Ok(counts)
@@ -224,7 +226,8 @@ impl<'a> Traces<'a> {
             self.divide(pass, &pass.cells, &mut result.rows);
         }
         let trace = TraceRow::new(&self.passes, &self.options.process, file);
-        // Machine-wide totals report edge time separately.
+        // Machine-wide totals report the time at the edges of the trace separately, so only counts
+        // of threads are lower bounds.
         let is_of_threads = self.options.by.is_some() || !self.options.process.is_empty();
         for row in &mut result.rows.counts {
             row.is_at_least = is_of_threads && !trace.complete;
@@ -424,7 +427,7 @@ fn parts<'a, K: Ord>(cells: &[&'a Cell], key: impl Fn(&Cell) -> K) -> Vec<Part<'
     parts.into_iter().map(|(key, (cells, sums))| Part { key, cells, sums }).collect()
 }
 
-/// Those with the most time first, and the idle ones last.
+/// Sorts parts: those with the most time first, the idle ones last.
 fn largest_first<K>(mut parts: Vec<Part<'_, K>>, is_idle: impl Fn(&K) -> bool) -> Vec<Part<'_, K>> {
     parts.sort_by_key(|part| (is_idle(&part.key), Reverse(part.sums.time_ns)));
     parts

@@ -188,7 +188,7 @@ const FAMILIES: [(&str, &str, Option<Unit>, MetricOf); 5] = [
     ),
     (
         "events_per_second_error",
-        "The 95 % bound of that where it is an estimate",
+        "The 95 % bound of the rate, where it is an estimate",
         None,
         |cell, _| Some(Box::new(ConstGauge::new(cell.rate?.error?))),
     ),
@@ -218,7 +218,7 @@ impl Collector for Reading {
             ),
             (
                 "missed_readings",
-                "Readings that were due and came too late; the counts lose nothing by it",
+                "Readings that were skipped because the tool was late; no counts are lost",
                 None,
                 &ConstCounter::new(self.missed),
             ),

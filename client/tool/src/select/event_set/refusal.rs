@@ -121,10 +121,8 @@ pub(super) fn not_countable(
         [name] => choose(name, catalog).err(),
         _ => None,
     };
-    let why = why.map_or_else(
-        || "the chosen processors count no such thing".to_owned(),
-        |why| why.to_string(),
-    );
+    let why = why
+        .map_or_else(|| "the chosen processors do not count it".to_owned(), |why| why.to_string());
     let hint = if metric.is_of_slots() && metrics.has_topdown(catalog) {
         "`stat --topdown` has it on this processor, by the vendor's formulas."
     } else {
