@@ -10,8 +10,8 @@ use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
-    Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser,
-    Subcommand, ValueEnum,
+    Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Id,
+    Parser, Subcommand, ValueEnum,
 };
 use clap_complete::Shell;
 use halprof_measure::DEFAULT_MODEL;
@@ -38,26 +38,6 @@ const MODEL: &str = "Modelled machines";
 
 /// The heading of the options that few need: help shows them last.
 const RARE: &str = "Rarely needed";
-
-/// The options below that heading, in every command that has them.
-const RARELY_NEEDED: [&str; 16] = [
-    "approximate",
-    "dump",
-    "event_file",
-    "fail_above",
-    "jsonl",
-    "kill_children",
-    "metric_file",
-    "no_managed",
-    "openmetrics",
-    "passes",
-    "per_core_type",
-    "pin",
-    "quirks",
-    "rotate",
-    "trim",
-    "width",
-];
 
 /// Commands whose result is no table: they have no `--csv`.
 const WITHOUT_TABLE: [&str; 7] =
@@ -98,7 +78,7 @@ pub(crate) struct Arguments {
     pub(crate) quiet: bool,
     /// Fit tables and text to this many columns; 0 sets no limit [default: the terminal's width, or
     /// 0 if output goes to a file or a pipe]
-    #[arg(long, value_name = "COLUMNS", global = true, allow_negative_numbers = true, value_parser = whole)]
+    #[arg(long, help_heading = RARE, value_name = "COLUMNS", global = true, allow_negative_numbers = true, value_parser = whole)]
     pub(crate) width: Option<usize>,
     #[command(subcommand)]
     pub(crate) command: Commands,
@@ -204,14 +184,14 @@ fn is_set(matches: &ArgMatches, id: &str) -> bool {
     of_command::<bool>(matches, id) == Some(&true)
 }
 
-/// clap shows headings in the order of their first options, and an option that is changed comes last.
-fn rarely_needed_last(mut command: Command) -> Command {
-    for id in RARELY_NEEDED {
-        if command.get_arguments().any(|argument| argument.get_id() == id) {
-            command = command.mut_arg(id, |argument| argument.help_heading(RARE));
-        }
-    }
-    command
+/// Puts the options with that heading last, by name. clap shows headings in the order of their first
+/// options, which would put it in the middle; an argument that is changed goes to the end.
+fn rarely_needed_last(command: Command) -> Command {
+    let arguments = command.get_arguments();
+    let rare = arguments.filter(|argument| argument.get_help_heading() == Some(RARE));
+    let mut rare: Vec<Id> = rare.map(|argument| argument.get_id().clone()).collect();
+    rare.sort_unstable();
+    rare.into_iter().fold(command, |command, id| command.mut_arg(id, |argument| argument))
 }
 
 #[derive(Debug, Subcommand)]
@@ -290,13 +270,13 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) all: bool,
     /// Also list sources that count something other than their name says
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) approximate: bool,
     /// Add the vendor's events for this machine's processors
     #[arg(long)]
     pub(crate) events: bool,
     /// Also add the events of a list in Intel's perfmon JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
     pub(crate) event_file: Option<PathBuf>,
     /// Write the vendor's events as a file from which Windows' own tracing learns them
     #[arg(long, value_enum, conflicts_with_all = ["metrics", "metric_file"])]
@@ -309,7 +289,7 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) metrics: bool,
     /// List metrics instead, including those defined in FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
     pub(crate) metric_file: Option<PathBuf>,
 }
 
@@ -335,10 +315,10 @@ pub(crate) struct Selection {
     #[arg(long = "cpu", short = 'C', value_name = "LIST", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) processors: Vec<String>,
     /// Also accept sources that count something other than their name says
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) approximate: bool,
     /// Also accept the events of a list in Intel's perfmon JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
     pub(crate) event_file: Option<PathBuf>,
 }
 
@@ -411,10 +391,10 @@ impl FromArgMatches for Groups {
 #[derive(Debug, Args)]
 pub(crate) struct Machines {
     /// List the quirks that `,quirks=A+B` after a model's name turns on
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) quirks: bool,
     /// Print the CPUID dump of a model, which `--machine FILE` takes
-    #[arg(long, value_name = "NAME", conflicts_with = "quirks", ignore_case = true)]
+    #[arg(long, help_heading = RARE, value_name = "NAME", conflicts_with = "quirks", ignore_case = true)]
     #[arg(value_parser = PossibleValuesParser::new(MODELS.iter().map(|model| model.name)))]
     #[arg(hide_possible_values = true)]
     pub(crate) dump: Option<String>,
@@ -437,13 +417,13 @@ pub(crate) struct Work {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, conflicts_with = "passes")]
+    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, conflicts_with = "passes")]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
-    #[arg(long, requires = "program", requires = "processors")]
+    #[arg(long, help_heading = RARE, requires = "program", requires = "processors")]
     pub(crate) pin: bool,
     /// End programs that PROGRAM started and that outlive it
-    #[arg(long, requires = "program")]
+    #[arg(long, help_heading = RARE, requires = "program")]
     pub(crate) kill_children: bool,
     /// Run this program with its arguments, and measure until it ends
     #[arg(last = true, value_name = "PROGRAM")]
@@ -472,13 +452,13 @@ pub(crate) struct Stat {
     #[arg(long = "metric", short = 'M', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
     pub(crate) metrics: Vec<String>,
     /// Add the metrics defined in FILE (see below)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
     pub(crate) metric_file: Option<PathBuf>,
     /// Top-down analysis, level 1; `=2` for levels 1 and 2
     #[arg(long, help_heading = WHAT, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = |text: &str| number::<u8>(text, 1..=2))]
     pub(crate) topdown: Option<u8>,
     /// If there are too few counters, run once for each set of sources that fits: counts are exact
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) passes: bool,
     /// Print counts every MS milliseconds (at least 1)
     #[arg(
@@ -492,13 +472,13 @@ pub(crate) struct Stat {
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
     /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
-    #[arg(long, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    #[arg(long, help_heading = RARE, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
     pub(crate) openmetrics: Option<PathBuf>,
     /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
     #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = |text: &str| number::<u32>(text, 1..=1000))]
     pub(crate) repeat: u32,
     /// Exclude outliers of `-r` from mean, confidence interval and deviation
-    #[arg(long, requires = "repeat")]
+    #[arg(long, help_heading = RARE, requires = "repeat")]
     pub(crate) trim: bool,
     /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets the
     /// number of events between samples. With `--from`, counts of processes and threads are exact
@@ -515,16 +495,15 @@ pub(crate) struct Stat {
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) per_cpu: bool,
     /// Show each type of core separately
-    #[arg(long, conflicts_with = "per_cpu", help_heading = OUTPUT)]
+    #[arg(long, help_heading = RARE, conflicts_with = "per_cpu")]
     pub(crate) per_core_type: bool,
     #[command(flatten)]
     pub(crate) diff: Against,
-    /// Write the result to FILE
-    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
-    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: ResultFile,
     /// Print one JSON object per line: one for each interval as it ends, then one for the whole
     /// measurement
-    #[arg(long, help_heading = OUTPUT)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) jsonl: bool,
 }
 
@@ -536,22 +515,28 @@ pub(crate) struct Against {
     #[arg(long, value_name = "FILE")]
     pub(crate) diff: Option<PathBuf>,
     /// End with status 1 if anything got worse by more than PERCENT, beyond its bound
-    #[arg(long, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
+    #[arg(long, help_heading = RARE, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
     pub(crate) fail_above: Option<f64>,
 }
 
-impl Stat {
-    /// The file for the results; `None` is standard output, as are `-` and no option.
+/// Where a result is written.
+#[derive(Debug, Args)]
+pub(crate) struct ResultFile {
+    /// Write the result to FILE
+    #[arg(long = "output", short = 'o', value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+}
+
+impl ResultFile {
+    /// The file; `None` is standard output, as are `-` and no option.
     pub(crate) fn file(&self) -> Option<&Path> {
-        named(self.output.as_deref())
+        self.output.as_deref().filter(|path| path.as_os_str() != "-")
     }
 }
 
-fn named(file: Option<&Path>) -> Option<&Path> {
-    file.filter(|path| path.as_os_str() != "-")
-}
-
-/// The options that say what to measure, which has been done where a trace is counted by.
+/// The options that say what to measure, which has been done where a trace is counted by: clap refuses
+/// them beside `--from`. What one backend cannot do is refused by `limits.csv`, with its reason: there the
+/// same options are right on another machine.
 const MEASURING: [&str; 13] = [
     "approximate",
     "duration",
@@ -591,11 +576,11 @@ pub(crate) struct Record {
     #[arg(long, help_heading = WHAT, value_name = "N+KINDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) branches: Option<String>,
     /// If there are too few counters, run once for each set of sources that fits
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) passes: bool,
     /// Do not ask .NET and JavaScript for the names of the methods that they compile: asking takes time
     /// at the end, and in each program
-    #[arg(long, help_heading = WHAT)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) no_managed: bool,
     /// Sample only this process, until it ends or Ctrl-C (by Windows' own tracing)
     #[arg(long, short, visible_alias = "pid", value_name = "PID", conflicts_with = "program", help_heading = WHAT)]
@@ -726,21 +711,13 @@ pub(crate) struct Simulate {
     pub(crate) by: CodeKey,
     #[command(flatten)]
     pub(crate) diff: Against,
-    /// Write the result to FILE
-    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
-    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: ResultFile,
     #[command(flatten)]
     pub(crate) naming: Naming,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
-}
-
-impl Simulate {
-    /// The file for the results; `None` is standard output, as are `-` and no option.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        named(self.output.as_deref())
-    }
 }
 
 /// What `simulate` sums up by.
@@ -796,7 +773,7 @@ pub(crate) struct Script {
     #[command(flatten)]
     pub(crate) filters: Filters,
     /// Print one JSON object per sample
-    #[arg(long, help_heading = OUTPUT)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) jsonl: bool,
     #[command(flatten)]
     pub(crate) naming: Naming,
@@ -929,7 +906,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
+    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rotate: Option<f64>,
     /// Stop after SECONDS
     #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]

@@ -59,7 +59,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     let (rows, lines) = (result.rows.clone(), result.lines.clone());
     let result = SimulateDiff { result, diff: diff.rows };
     // The program ran here, whatever the modelled columns say: the output is of no model.
-    let file = options.file();
+    let file = options.output.file();
     let width = file.map_or(output.width(), |_| Width::UNLIMITED);
     let below = results::diff::text(&diff.file, &result.diff, width);
     match options.by {
@@ -178,7 +178,7 @@ fn command(options: &args::Simulate, output: &Output) -> Result<Command> {
         .ok_or_else(|| Error::usage("no program to run", "Name one after `--`."))?;
     let mut command = Command::new(name);
     command.args(arguments);
-    if !output.is_text() && options.file().is_none() {
+    if !output.is_text() && options.output.file().is_none() {
         command.stdout(Stdio::from(io::stderr()));
     }
     Ok(command)

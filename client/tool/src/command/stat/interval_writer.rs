@@ -14,7 +14,7 @@ use halprof_profile::file::write_whole;
 
 /// Whether standard output is reserved for the result, which a program's own output would spoil.
 pub(super) fn owns_output(options: &args::Stat, output: &Output) -> bool {
-    !output.is_text() && options.file().is_none()
+    !output.is_text() && options.output.file().is_none()
 }
 
 /// Prints intervals as they end, if the form allows that, and otherwise with the result.
@@ -47,7 +47,7 @@ impl<'a> IntervalWriter<'a> {
     /// Whether intervals are printed as they end.
     pub(super) fn is_live(&self) -> bool {
         self.options.interval.is_some()
-            && self.options.file().is_none()
+            && self.options.output.file().is_none()
             && self.options.openmetrics.is_none()
             && self.output.form() != Form::Json
     }
@@ -92,7 +92,7 @@ impl<'a> IntervalWriter<'a> {
 
     /// The width available to the result.
     fn width(&self) -> Width {
-        self.options.file().map_or(self.output.width(), |_| Width::UNLIMITED)
+        self.options.output.file().map_or(self.output.width(), |_| Width::UNLIMITED)
     }
 
     /// Comma-separated values, after the names of the columns if they are the first.
@@ -129,7 +129,10 @@ impl<'a> IntervalWriter<'a> {
         result.warnings.extend(diff.warnings.iter().chain(&diff.failures).cloned());
         (result.diff, result.earlier) = (diff.rows, diff.file);
         let mut text = String::new();
-        if self.output.is_text() && self.options.file().is_some() && self.output.is_modelled() {
+        if self.output.is_text()
+            && self.options.output.file().is_some()
+            && self.output.is_modelled()
+        {
             // On a terminal, standard error says so.
             text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
         }
@@ -151,7 +154,7 @@ impl<'a> IntervalWriter<'a> {
             }
             Form::Json | Form::JsonLines => self.output.document("stat", result)?,
         };
-        match self.options.file() {
+        match self.options.output.file() {
             Some(path) => write_whole(path, plain(&text).as_bytes())?,
             None => drop(self.output.print_stream(&text, self.output.is_csv())?),
         }
