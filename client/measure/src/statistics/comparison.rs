@@ -41,12 +41,12 @@ pub struct Bounded {
     pub bound: Option<f64>,
 }
 
-/// A value beside an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A value beside an earlier one, as results show it.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Comparison {
-    /// The later value divided by the earlier one; `None` if that is not above 0.
+    /// The later value divided by the earlier one; null if that is not above 0.
     pub ratio: Option<f64>,
-    /// Half of the 95 % interval of the ratio; `None` if it is not known.
+    /// Half of the 95 % interval of the ratio, of this value alone; null if it is not known.
     pub error: Option<f64>,
     /// Whether the interval reaches 1.
     pub verdict: Verdict,

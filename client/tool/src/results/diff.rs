@@ -34,11 +34,8 @@ pub(crate) struct DiffRow {
     core_type: Option<String>,
     before: f64,
     after: f64,
-    /// `after` divided by `before`; null if that is not above 0.
-    ratio: Option<f64>,
-    /// The 95 % bound of the ratio; null if it is not known.
-    error: Option<f64>,
-    verdict: Verdict,
+    #[serde(flatten)]
+    compared: Comparison,
     /// Which of both is worse; null if neither is.
     worse: Option<Worse>,
     /// Whether it got worse by more than `--fail-above`, beyond its bound.
@@ -207,9 +204,11 @@ impl<T: Compared> Earlier<T> {
         if !left.is_empty() {
             warnings.push(format!("not compared (value missing on one side): {}", some_of(&left)));
         }
-        let unknown = rows.iter().filter(|row| row.worse.is_some() && row.error.is_none());
-        let unknown: Vec<&str> =
-            unknown.filter(|row| row.ratio.is_some()).map(|row| row.metric.as_str()).collect();
+        let unknown = rows.iter().filter(|row| row.worse.is_some() && row.compared.error.is_none());
+        let unknown: Vec<&str> = unknown
+            .filter(|row| row.compared.ratio.is_some())
+            .map(|row| row.metric.as_str())
+            .collect();
         if limit.is_some() && !unknown.is_empty() {
             let names = some_of(&unknown);
             warnings.push(format!(
@@ -252,7 +251,8 @@ impl DiffRow {
         let [Some(earlier), Some(later)] = values else {
             return None;
         };
-        let Comparison { ratio, error, verdict } = Comparison::new(earlier, later);
+        let compared = Comparison::new(earlier, later);
+        let Comparison { ratio, error, verdict } = compared;
         let beyond = |limit: f64| match (after.worse, ratio.zip(error)) {
             (Some(Worse::More), Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
             (Some(Worse::Fewer), Some((ratio, error))) => ratio + error < 1.0 - limit / 100.0,
@@ -268,9 +268,7 @@ impl DiffRow {
             core_type: after.core_type.clone(),
             before: earlier.value,
             after: later.value,
-            ratio,
-            error,
-            verdict,
+            compared,
             worse: after.worse,
             failed: limit.is_some_and(beyond),
         })
@@ -287,7 +285,8 @@ impl DiffRow {
 
     fn bound(&self) -> String {
         // Rounded up, never down.
-        self.error
+        self.compared
+            .error
             .filter(|&error| error != 0.0)
             .map_or_else(String::new, |error| format!("±{:.4}", (error * 1e4).ceil() / 1e4))
     }
@@ -295,8 +294,8 @@ impl DiffRow {
     /// What got worse, and by how much.
     fn failure(&self, limit: f64) -> String {
         let (before, after) = (self.figure(self.before), self.figure(self.after));
-        let change = self.ratio.map_or_else(String::new, |ratio| {
-            let bound = self.error.filter(|&error| error != 0.0);
+        let change = self.compared.ratio.map_or_else(String::new, |ratio| {
+            let bound = self.compared.error.filter(|&error| error != 0.0);
             let bound = bound.map(|error| format!(" ±{:.2}", (error * 1e4).ceil() / 100.0));
             format!(", {:+.2} %{}", (ratio - 1.0) * 100.0, bound.unwrap_or_default())
         });
@@ -315,12 +314,12 @@ impl Record for DiffRow {
         Field::new(Column::word("cores"), |row| optional(row.core_type.as_ref())),
         Field::new(Column::number("before"), |row| row.figure(row.before)),
         Field::new(Column::number("after"), |row| row.figure(row.after)),
-        Field::new(Column::number("ratio"), |row| match row.ratio {
+        Field::new(Column::number("ratio"), |row| match row.compared.ratio {
             Some(ratio) => format!("{ratio:.4}"),
             None => "-".to_owned(),
         }),
         Field::new(Column::number("95 %"), Self::bound),
-        Field::new(Column::word("verdict"), |row| row.verdict.to_string()),
+        Field::new(Column::word("verdict"), |row| row.compared.verdict.to_string()),
         Field::new(Column::name("metric"), |row| row.metric.clone()),
     ];
 }

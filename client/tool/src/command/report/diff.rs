@@ -12,6 +12,7 @@ use crate::output::table::{Column, Section, Width};
 use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
 use cost::{Change, RUNS, Side};
+use halprof_measure::statistics::comparison::Comparison;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::share::Share;
@@ -383,8 +384,9 @@ impl Time {
         let times: Vec<Totals> = times.collect();
         let sides = runs.sides(&times);
         let [before, after] = sides.map(Side::exact);
-        let Change { events_before, events_after, ratio, error, .. } =
-            Change::new([&before, &after], sides, 1.0);
+        let Change {
+            events_before, events_after, compared: Comparison { ratio, error, .. }, ..
+        } = Change::new([&before, &after], sides, 1.0);
         let error = error.filter(|&error| error != 0.0);
         Self { before_ns: events_before, after_ns: events_after, ratio, error }
     }
@@ -496,7 +498,7 @@ fn whole(result: &DiffResult<'_>) -> Section {
         let same = source == source_after;
         let name = if same { source.clone() } else { format!("{source}, {source_after}") };
         let [ratio, bound] = change.ratio_with_bound();
-        let (events, verdict) = (change.events(), change.verdict);
+        let (events, verdict) = (change.events(), change.compared.verdict);
         rows.push([vec![name], events.to_vec(), vec![ratio, bound, verdict.to_string()]].concat());
         let samples = [*samples_before, *samples_after].map(thousands);
         rows.push(
@@ -555,7 +557,7 @@ fn cells(row: &DiffRow<'_>) -> Vec<String> {
         format!("{sign}{}", row.events.amount(row.events.more().unsigned_abs())),
         ratio,
         bound,
-        row.events.verdict.to_string(),
+        row.events.compared.verdict.to_string(),
         format!("{:+.2}", row.change * 100.0),
         events_before,
         events_after,

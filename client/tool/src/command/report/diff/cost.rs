@@ -31,11 +31,8 @@ pub(super) struct Change {
     seconds_before: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_after: Option<f64>,
-    /// Those after divided by those before; null if there are none before.
-    pub(super) ratio: Option<f64>,
-    /// The 95 % bound of the ratio, of this row alone; null if it is not known.
-    pub(super) error: Option<f64>,
-    pub(super) verdict: Verdict,
+    #[serde(flatten)]
+    pub(super) compared: Comparison,
 }
 
 /// One source in the runs of one side.
@@ -199,9 +196,7 @@ impl Change {
             events_after,
             seconds_before: None,
             seconds_after: None,
-            ratio: plain.ratio,
-            error: plain.error,
-            verdict,
+            compared: Comparison { verdict, ..plain },
         }
     }
 
@@ -237,7 +232,7 @@ impl Change {
         if self.events_before == 0 && self.events_after != 0 {
             return ["new".to_owned(), String::new()];
         }
-        ratio_with_bound(self.ratio, self.error)
+        ratio_with_bound(self.compared.ratio, self.compared.error)
     }
 }
 
