@@ -19,15 +19,14 @@ use super::{
     StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
-use halprof_etw::join::threads::{InstanceNumber, Threads};
-use halprof_etw::payload::process::Process as ProcessEvent;
+use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::CounterSample;
 use halprof_etw::payload::stack::Half;
-use halprof_etw::payload::{Change, EventKind, counters};
+use halprof_etw::payload::{EventKind, counters};
 use halprof_etw::{Clock, Event, PointerSize};
 use halprof_measure::tracing::analysis::counts::{Counter, Query};
 use halprof_measure::tracing::analysis::etl::{self, Etl};
-use halprof_measure::tracing::analysis::lives::between;
+use halprof_measure::tracing::analysis::lives::{Lives, ProcessLife, between};
 use halprof_measure::tracing::analysis::waits::{Wait, Waits};
 use halprof_measure::{Error, Result};
 use images::Images;
@@ -285,7 +284,7 @@ struct Builder {
     waits: Option<Waits>,
     /// The only process that is kept.
     only_process: Option<u32>,
-    threads: Threads,
+    lives: Lives,
     /// The sources by the numbers that Windows gives them.
     sources: Vec<(u16, SourceState)>,
     /// Their indexes by these numbers.
@@ -303,9 +302,6 @@ struct Builder {
     stack_counts: StackCounts,
     idle_samples: u64,
     switches: u64,
-    processes: Vec<Process>,
-    /// The process that has an identifier now, as an index of `processes`.
-    live_processes: FxHashMap<u32, usize>,
     images: Images,
     methods: Methods,
     /// The times of the first and the last event, in nanoseconds since the trace began.
@@ -320,7 +316,7 @@ impl Builder {
             ticks: FxHashMap::default(),
             waits,
             only_process: None,
-            threads: Threads::default(),
+            lives: Lives::default(),
             sources: Vec::new(),
             source_indexes: FxHashMap::default(),
             samples: Vec::new(),
@@ -330,8 +326,6 @@ impl Builder {
             stack_counts: StackCounts::default(),
             idle_samples: 0,
             switches: 0,
-            processes: Vec::new(),
-            live_processes: FxHashMap::default(),
             images: Images::new(pointer),
             methods: Methods::default(),
             span_ns: None,
@@ -343,11 +337,11 @@ impl Builder {
         let first = self.span_ns.map_or(event.ns, |(first, _)| first);
         self.span_ns = Some((first, event.ns));
         let waits = self.waits.as_mut();
-        if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.threads, &event)) {
+        if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.lives.threads, &event)) {
             self.wait(event.time, event.processor, wait);
         }
         self.switches += u64::from(matches!(event.kind, EventKind::Switch(_)));
-        self.threads.event(&event);
+        self.lives.event(&event);
         self.joiner.stacks_of(&event);
         match event.kind {
             EventKind::Sample(_) | EventKind::CounterSample(_) | EventKind::Interval(_)
@@ -368,7 +362,6 @@ impl Builder {
             EventKind::Interval(interval) => self.interval(*interval),
             EventKind::Process(process) => {
                 self.methods.process(process.process, process.change, time);
-                self.process(time, *process);
             }
             EventKind::Managed(managed) => {
                 if let Some((_, process)) = event.writer {
@@ -420,7 +413,7 @@ impl Builder {
             self.joiner.event(time, thread, processor, Half::Kernel, None);
             return;
         }
-        let instance = self.threads.current(thread);
+        let instance = self.lives.threads.current(thread);
         let mode = if self.pointer.is_kernel(ip) { Mode::Kernel } else { Mode::User };
         let (source, state) = self.source(source);
         let period = state.now.unwrap_or(0).into();
@@ -447,7 +440,7 @@ impl Builder {
             processor: processor.into(),
             ..sample
         };
-        let thread = self.threads.instances()[number].thread;
+        let thread = self.lives.threads.instances()[number].thread;
         // A thread always waits in the kernel.
         let half = if sample.mode == Mode::User as u8 { Half::User } else { Half::Kernel };
         self.joiner.event(time, thread, processor, half, Some(sample));
@@ -472,35 +465,6 @@ impl Builder {
         (index as u16, &mut self.sources[index].1)
     }
 
-    fn process(&mut self, time: u64, event: ProcessEvent) {
-        let id = event.process;
-        match event.change {
-            Change::Start => self.add_process(id, event.image, Some(time)),
-            Change::End => match self.live_processes.remove(&id) {
-                Some(index) => self.processes[index].ended = Some(time),
-                None => self.processes.push(Process {
-                    id,
-                    name: event.image,
-                    ended: Some(time),
-                    ..Process::default()
-                }),
-            },
-            // The rundown names each process again when the session ends.
-            Change::RundownStart | Change::RundownEnd => {
-                if !self.live_processes.contains_key(&id) {
-                    self.add_process(id, event.image, None);
-                }
-            }
-            Change::Defunct => {}
-        }
-    }
-
-    fn add_process(&mut self, id: u32, name: String, started: Option<u64>) {
-        let name = if id == IDLE && name.is_empty() { "Idle".to_owned() } else { name };
-        self.live_processes.insert(id, self.processes.len());
-        self.processes.push(Process { id, name, started, ..Process::default() });
-    }
-
     fn finish(mut self, trace: &Etl) -> TraceSamples {
         while let Some(joined) = self.joiner.pop() {
             self.joined(joined);
@@ -508,7 +472,7 @@ impl Builder {
         let sources: Vec<Source> =
             self.sources.iter().map(|(n, state)| source(*n, state)).collect();
         for sample in &mut self.samples {
-            let instance = self.threads.instances()[sample.thread as usize];
+            let instance = self.lives.threads.instances()[sample.thread as usize];
             sample.thread = instance.thread;
             // Without events of threads, a reused identifier may belong to several processes, and
             // only the process that the sample's stack names is certain.
@@ -540,7 +504,7 @@ impl Builder {
             ..Recording::default()
         };
         let mut known = KnownRows::default();
-        for process in self.processes {
+        for process in self.processes() {
             known.add_process(&mut recording, process);
         }
         let is_kept = |owner| self.only_process.is_none_or(|only| only == owner);
@@ -570,7 +534,19 @@ impl Builder {
             self.stack_counts.add(halves.kernel.is_some(), halves.user.is_some(), halves.is_shared);
         }
         self.idle_samples = 0;
-        self.processes.retain(|one| one.id == process);
+    }
+
+    /// The processes that are kept.
+    fn processes(&self) -> impl Iterator<Item = Process> {
+        let lives = self.lives.processes().iter();
+        let kept = lives.filter(|life| self.only_process.is_none_or(|only| only == life.id));
+        kept.map(|ProcessLife { id, name, started, ended }| Process {
+            id: *id,
+            name: name.clone(),
+            started: started.map(ticks),
+            ended: ended.map(ticks),
+            ..Process::default()
+        })
     }
 
     fn statistics(&self, trace: &Etl) -> Statistics {
@@ -578,7 +554,7 @@ impl Builder {
         let (first, last) = self.span_ns.unwrap_or_default();
         let contents = TraceContents {
             events: trace.events(),
-            processes: self.processes.len() as u64,
+            processes: self.processes().count() as u64,
             switches: self.switches,
         };
         Statistics {

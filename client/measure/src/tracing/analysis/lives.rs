@@ -28,20 +28,29 @@ pub struct Thread {
     pub started_ns: Option<u64>,
 }
 
-/// A process while its trace is read.
-#[derive(Debug)]
-struct ProcessLife {
-    name: String,
-    started: i64,
-    has_ended: bool,
+/// One life of a process: of all that have its identifier one after the other, one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessLife {
+    /// The identifier.
+    pub id: u32,
+    /// The name of its program; empty if the event that names it has none.
+    pub name: String,
+    /// When it started, in ticks; `None` if it did not start in the trace.
+    pub started: Option<i64>,
+    /// When it ended, in ticks; `None` if it did not end in the trace.
+    pub ended: Option<i64>,
 }
 
-/// The threads and processes of a trace, as far as it has been read.
+/// The threads and processes of a trace, as far as it has been read: for counts, waits and samples
+/// alike, because each answer to what a rundown says of a process that is known would be another one.
 #[derive(Debug, Default)]
 pub struct Lives {
     /// The instances of threads. What a thread did is kept by the number of its instance.
     pub threads: Threads,
-    processes: HashMap<u32, Vec<ProcessLife>>,
+    /// In the order in which the trace names them.
+    processes: Vec<ProcessLife>,
+    /// The lives of each identifier, in their order, as indexes of `processes`.
+    by_id: HashMap<u32, Vec<usize>>,
 }
 
 impl Lives {
@@ -55,30 +64,42 @@ impl Lives {
     }
 
     fn process(&mut self, time: i64, event: &process::Process) {
-        let lives = self.processes.entry(event.process).or_default();
-        let alive = lives.last_mut().filter(|last| !last.has_ended);
+        let lives = self.by_id.entry(event.process).or_default();
+        let last = lives.last().copied();
+        let alive = last.filter(|&last| self.processes[last].ended.is_none());
         match (event.change, alive) {
-            (Change::End, Some(life)) => life.has_ended = true,
+            (Change::End, Some(index)) => self.processes[index].ended = Some(time),
+            // The rundown names each process again when the session ends.
             (Change::Defunct, _) | (Change::RundownStart | Change::RundownEnd, Some(_)) => {}
-            (change, _) => lives.push(ProcessLife {
-                name: event.image.clone(),
-                started: if change == Change::Start { time } else { i64::MIN },
-                has_ended: change == Change::End,
-            }),
+            (change, _) => {
+                let is_idle = event.process == 0 && event.image.is_empty();
+                lives.push(self.processes.len());
+                self.processes.push(ProcessLife {
+                    id: event.process,
+                    name: if is_idle { IDLE.to_owned() } else { event.image.clone() },
+                    started: (change == Change::Start).then_some(time),
+                    ended: (change == Change::End).then_some(time),
+                });
+            }
         }
+    }
+
+    /// All processes, in the order in which the trace names them.
+    pub fn processes(&self) -> &[ProcessLife] {
+        &self.processes
     }
 
     /// The processes that have threads, and all threads, by the numbers of their instances.
     pub fn named(&self, clock: Clock) -> (Vec<Process>, Vec<Thread>) {
-        let mut numbers: HashMap<(Option<u32>, usize), usize> = HashMap::new();
+        let mut numbers: HashMap<(Option<u32>, Option<usize>), usize> = HashMap::new();
         let (mut processes, mut threads) = (Vec::new(), Vec::new());
         for instance in self.threads.instances() {
             let life = self.life_of(instance);
-            let index = life.map_or(0, |(index, _)| index);
-            let process = *numbers.entry((instance.process, index)).or_insert_with(|| {
+            let process = *numbers.entry((instance.process, life)).or_insert_with(|| {
+                let life = life.map(|index| self.processes[index].name.clone());
                 let name = match instance.process {
                     Some(0) => Some(IDLE.to_owned()),
-                    _ => life.map(|(_, life)| life.name.clone()).filter(|name| !name.is_empty()),
+                    _ => life.filter(|name| !name.is_empty()),
                 };
                 processes.push(Process { id: instance.process, name });
                 processes.len() - 1
@@ -93,13 +114,14 @@ impl Lives {
         (processes, threads)
     }
 
-    /// The process of a thread among those that had its identifier, and its index among them: the
-    /// last that started before the thread did, or ended.
-    fn life_of(&self, instance: &Instance) -> Option<(usize, &ProcessLife)> {
-        let lives = self.processes.get(&instance.process?)?;
+    /// The index of a thread's process among those that had its identifier: the last that started
+    /// before the thread did, or ended.
+    fn life_of(&self, instance: &Instance) -> Option<usize> {
+        let lives = self.by_id.get(&instance.process?)?;
         let time = instance.started.or(instance.ended).unwrap_or(i64::MIN);
-        let before = lives.iter().enumerate().rfind(|(_, life)| life.started <= time);
-        before.or_else(|| lives.iter().enumerate().next())
+        let is_before =
+            |&&index: &&usize| self.processes[index].started.is_none_or(|started| started <= time);
+        lives.iter().rfind(is_before).or_else(|| lives.first()).copied()
     }
 }
 
