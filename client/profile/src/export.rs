@@ -23,8 +23,10 @@ pub use crate::export::selection::{Export, listed};
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
+use crate::aggregate::locations::LocatedCode;
 use crate::file::combined::no_recording;
 use crate::file::{Recording, mode_of, open_session, sessions};
+use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::io::{self, Write};
@@ -216,21 +218,19 @@ fn read_one(
     let marks = &mut recording.marked.marks;
     marks.retain(|mark| time.contains(mark.time) && bound.passes_process(mark.process));
     recording.events.retain(|event| time.contains(event.timestamp));
-    let mut symbols = Symbols::open(&recording, symbol_path);
+    let mut code = LocatedCode::new(filter, Symbols::open(&recording, symbol_path));
     source.samples(&mut |samples, stacks| {
         for (sample, stack) in stacked(samples, stacks) {
             if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;
             }
-            let mode = mode_of(sample.mode);
-            if !bound.needs_code()
-                || filter.passes_code(sample.ip, &symbols.frame(sample.process, sample.ip, mode))
-            {
+            let location = CodeLocation::new(sample.process, sample.ip, mode_of(sample.mode));
+            if !bound.needs_code() || code.at(location).1 {
                 builder.add_stacked(sample, stack);
             }
         }
     })?;
-    let mut samples = named(builder, recording, symbols);
+    let mut samples = named(builder, recording, code.symbols);
     samples.sources.retain(|source| bound.passes_source(source.index));
     Ok(samples)
 }

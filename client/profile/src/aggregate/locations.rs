@@ -1,5 +1,6 @@
 //! Resolves each code location once. Tables get the module, function and line as numbers that
-//! compare fast; pictures and exports get everything that is known of the code.
+//! compare fast; pictures and exports get everything that is known of the code. Where samples are read
+//! one by one, their locations are not known before, and each is resolved when it first comes.
 
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
@@ -7,7 +8,6 @@ use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Frame, Symbols};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
-use shared_types::Mode;
 use std::sync::Arc;
 
 /// One location, resolved.
@@ -17,8 +17,6 @@ pub(crate) struct Resolved {
     numbers: [u32; Key::OF_CODE.len()],
     /// Whether the filter accepts it.
     pub(crate) passes: bool,
-    /// The number of its code, if code is kept.
-    code: u32,
 }
 
 /// The code at a location, and the index of its module in the recording.
@@ -32,6 +30,34 @@ impl Resolved {
     }
 }
 
+/// The code at each location so far, and whether the filter accepts it.
+pub(crate) struct LocatedCode<'a> {
+    filter: &'a Filter,
+    pub(crate) symbols: Symbols,
+    known: IndexMap<CodeLocation, (Frame, bool), FxBuildHasher>,
+}
+
+impl<'a> LocatedCode<'a> {
+    pub(crate) fn new(filter: &'a Filter, symbols: Symbols) -> Self {
+        Self { filter, symbols, known: IndexMap::default() }
+    }
+
+    /// The index of the code at a location, and whether the filter accepts it.
+    pub(crate) fn at(&mut self, location: CodeLocation) -> (usize, bool) {
+        if let Some((index, _, &(_, passes))) = self.known.get_full(&location) {
+            return (index, passes);
+        }
+        let CodeLocation { process, ip, .. } = location;
+        let frame = self.symbols.frame(process, ip, location.mode());
+        let passes = self.filter.passes_code(ip, &frame);
+        (self.known.insert_full(location, (frame, passes)).0, passes)
+    }
+
+    pub(crate) fn frame(&self, index: usize) -> &Frame {
+        &self.known[index].0
+    }
+}
+
 /// The module, function and line of each location of a recording.
 #[derive(Default)]
 pub(crate) struct ResolvedLocations {
@@ -39,8 +65,6 @@ pub(crate) struct ResolvedLocations {
     resolved: IndexMap<CodeLocation, Resolved, FxBuildHasher>,
     /// Each value once, by its number.
     values: IndexSet<Value, FxBuildHasher>,
-    /// The code of each location, if it is kept.
-    code: Vec<Code>,
 }
 
 impl ResolvedLocations {
@@ -68,35 +92,9 @@ impl ResolvedLocations {
                 Some(value) if needs(key) => number(value),
                 _ => 0,
             });
-            (location, Resolved { numbers, passes: filter.passes_code(ip, &frame), code: 0 })
+            (location, Resolved { numbers, passes: filter.passes_code(ip, &frame) })
         };
-        Self { resolved: locations.iter().map(resolve).collect(), values, code: Vec::new() }
-    }
-
-    /// Keeps the code at each location, as `name` finds it.
-    pub(crate) fn with_code(
-        locations: &[CodeLocation],
-        mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
-    ) -> Self {
-        let resolved = locations.iter().zip(0..).map(|(&location, code)| {
-            (location, Resolved { passes: true, code, ..Resolved::default() })
-        });
-        Self {
-            resolved: resolved.collect(),
-            values: IndexSet::default(),
-            code: locations
-                .iter()
-                .map(|location| {
-                    let (frame, module) = name(location.process, location.ip, location.mode());
-                    (Arc::new(frame), module)
-                })
-                .collect(),
-        }
-    }
-
-    /// The code at one of the locations, if it is kept.
-    pub(crate) fn code(&self, location: CodeLocation) -> Option<&Code> {
-        self.code.get(self.resolved.get(&location)?.code as usize)
+        Self { resolved: locations.iter().map(resolve).collect(), values }
     }
 
     /// One of the locations.

@@ -7,7 +7,7 @@ mod timed;
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
 use crate::symbols::code_location::CodeLocation;
 
-use crate::aggregate::locations::ResolvedLocations;
+use crate::aggregate::locations::Code;
 use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::aggregate::totals::Totals;
@@ -226,7 +226,7 @@ impl SamplesBuilder {
     pub fn finish(
         mut self,
         mut recording: Recording,
-        name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
+        mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
     ) -> Samples {
         let slices = recording.slices();
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
@@ -235,7 +235,12 @@ impl SamplesBuilder {
         }
         self.timeline.scale(|track, totals| scaled(track.source, totals));
         let groups = self.aggregator.finish();
-        let code = ResolvedLocations::with_code(&groups.locations(&recording.stacks), name);
+        let locations = groups.locations(&recording.stacks).into_iter();
+        let code = locations.map(|location| {
+            let (frame, module) = name(location.process, location.ip, location.mode());
+            (location, (Arc::new(frame), module))
+        });
+        let code = code.collect();
         let process_names = ProcessNames::of(&recording);
         let mut locations = ThreadLocations::new(&recording, &code, &process_names);
         let mut by_group = FxHashMap::default();
@@ -278,7 +283,7 @@ impl SamplesBuilder {
 /// Where the threads were sampled, and where that was called, each once.
 struct ThreadLocations<'a> {
     recording: &'a Recording,
-    code: &'a ResolvedLocations,
+    code: &'a FxHashMap<CodeLocation, Code>,
     process_names: &'a ProcessNames,
     locations: Vec<ThreadLocation>,
     /// The process, thread, code and stack of the last location.
@@ -291,7 +296,7 @@ struct ThreadLocations<'a> {
 impl<'a> ThreadLocations<'a> {
     fn new(
         recording: &'a Recording,
-        code: &'a ResolvedLocations,
+        code: &'a FxHashMap<CodeLocation, Code>,
         process_names: &'a ProcessNames,
     ) -> Self {
         Self {
@@ -340,7 +345,7 @@ impl<'a> ThreadLocations<'a> {
         (process, thread): (u32, u32),
         caller: Option<usize>,
     ) -> ThreadLocation {
-        let (frame, module) = self.code.code(code).cloned().unwrap_or_default();
+        let (frame, module) = self.code.get(&code).cloned().unwrap_or_default();
         let process_ids = &self.recording.process_ids;
         let process = process_ids.process(process);
         ThreadLocation {

@@ -3,12 +3,11 @@
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
+use crate::aggregate::locations::LocatedCode;
 use crate::file::{Recording, StackId, mode_of, open};
 use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Frame, SymbolPath, Symbols};
 use halprof_measure::Result;
-use indexmap::IndexMap;
-use rustc_hash::FxBuildHasher;
 use shared_types::Sample;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,30 +52,6 @@ pub struct Query {
     pub callers: bool,
 }
 
-/// The code at each address so far, and whether samples there can count.
-struct Code<'a> {
-    filter: &'a Filter,
-    symbols: Symbols,
-    known: IndexMap<CodeLocation, (Frame, bool), FxBuildHasher>,
-}
-
-impl Code<'_> {
-    /// The index of the code at an address, and whether samples there can count.
-    fn at(&mut self, location: CodeLocation) -> (usize, bool) {
-        if let Some((index, _, &(_, passes))) = self.known.get_full(&location) {
-            return (index, passes);
-        }
-        let CodeLocation { process, ip, .. } = location;
-        let frame = self.symbols.frame(process, ip, location.mode());
-        let passes = self.filter.passes_code(ip, &frame);
-        (self.known.insert_full(location, (frame, passes)).0, passes)
-    }
-
-    fn frame(&self, index: usize) -> &Frame {
-        &self.known[index].0
-    }
-}
-
 /// Passes the samples that count to `visit`, in the order of the file, until it returns `false`.
 /// Samples of one processor are in order of time.
 pub fn each_sample(
@@ -91,7 +66,7 @@ pub fn each_sample(
     let bound = BoundFilter::new(filter, &recording)?;
     let slices = recording.slices();
     let symbols = Symbols::open(&recording, symbol_path);
-    let mut code = Code { filter, symbols, known: IndexMap::default() };
+    let mut code = LocatedCode::new(filter, symbols);
     let mut callers_of_sample = Vec::new();
     let mut going = true;
     source.samples(&mut |samples, stacks| {
