@@ -325,13 +325,10 @@ unsafe extern "C" fn tick(
         && let Some(per_cpu) = table.per_cpu(current.index())
     {
         let ticked = per_cpu.enter_unasked(&mut current, table, |local| {
-            // What interrupts noted in a run that is over is STOP's to write: the ring may be that of
-            // the next session. In a run, the ring stays until this DPC has ended.
-            // mistake: notes-of-a-run-that-is-over
-            let runs = local.state.is_running();
             // mistake: settled-in-the-same-visit
             let waits = local.tick();
-            (waits, runs.then(|| local.take_deferred()))
+            // Those of a run, whose ring stays until this DPC has ended.
+            (waits, local.take_deferred())
         });
         // Two visits: interrupts are masked in each, and a pending one must come in between. Without
         // that, its overflow would be counted as missed though its interrupt was on the way.
@@ -340,8 +337,7 @@ unsafe extern "C" fn tick(
             // Interrupts were enabled in between, so a pending one has been handled.
             let _ = per_cpu.enter_unasked(&mut current, table, |local| local.settle());
         }
-        let events = notes.iter().flat_map(|notes| notes.events(per_cpu.index()));
-        events.for_each(|event| SYSTEM_EVENTS.put(&event));
+        notes.events(per_cpu.index()).for_each(|event| SYSTEM_EVENTS.put(&event));
     }
 }
 

@@ -337,9 +337,18 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Takes what interrupts have noted on this processor since the previous call.
+    /// Takes what interrupts have noted on this processor since the previous call; nothing where no
+    /// run goes on.
     pub fn take_deferred(&mut self) -> DeferredEvents {
-        core::mem::take(&mut self.state.statistics.deferred)
+        // A tick may come late, when the ring is already that of the next session: START has attached
+        // it, and has not yet cleared what the session before has left.
+        // mistake: notes-of-a-run-that-is-over
+        let runs = matches!(self.state.phase, Phase::Running | Phase::Halted);
+        if runs {
+            core::mem::take(&mut self.state.statistics.deferred)
+        } else {
+            DeferredEvents::default()
+        }
     }
 
     /// Clears LVTPC's mask bit, now that halprof's handler can no longer be called. Not after a
