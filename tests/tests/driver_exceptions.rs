@@ -3,7 +3,7 @@
 //!
 //! nt-model has its own. Here the functions of the shipped file that may be refused a register run in
 //! a process, where the processor refuses all of them. The status that Wine makes of that is its own:
-//! the handler takes both that Windows may have.
+//! the handler takes each that Windows may have.
 
 use crate::wine::{Wine, printed};
 use halprof_tests::driver;

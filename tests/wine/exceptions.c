@@ -18,8 +18,8 @@
 #define FIRST 0x186
 #define CANARY 0x5EED
 
-static int exceptions;
-static int skipping;
+static volatile int exceptions;
+static volatile int skipping;
 
 /* Called for each exception before any function's handler. */
 static LONG CALLBACK count(EXCEPTION_POINTERS *exception)
