@@ -6,6 +6,7 @@ pub(crate) mod download;
 pub mod error;
 pub(crate) mod error_codes;
 pub(crate) mod escape;
+pub(crate) mod names;
 pub(crate) mod number;
 pub(crate) mod schema;
 pub(crate) mod style;

@@ -1,7 +1,6 @@
 //! What is measured: events, processors, periods; and which samples are shown.
 
 pub(crate) mod branches;
-pub(crate) mod errata;
 pub(crate) mod event_set;
 pub(crate) mod filters;
 pub(crate) mod meaning;

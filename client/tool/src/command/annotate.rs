@@ -7,6 +7,7 @@ use crate::output::escape::Escaped;
 use crate::output::number::{counted, percent, thousands};
 use crate::output::style::styled;
 use crate::output::table::{Column, Layout, Width, cut};
+use crate::results::recording_warnings;
 use crate::select::branches::dropped;
 use crate::select::filters;
 use anstyle::{AnsiColor, Style};
@@ -107,7 +108,8 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     })?;
     let mut warnings = warnings(&annotated);
     warnings.extend(filters::given_twice(&files));
-    let status = filters::introduce(&annotated.recording, &warnings, &annotated.symbols, output);
+    let status =
+        recording_warnings::introduce(&annotated.recording, &warnings, &annotated.symbols, output);
     let result = result(&files, &annotated, warnings);
     let sources = SourceLines::below(&path, &options.sources);
     output.rows("annotate", (&result, &instruction_lines(&result)), |_| {

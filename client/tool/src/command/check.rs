@@ -4,7 +4,7 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
-use crate::select::errata::{self, EventErrata};
+use crate::results::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::trace_plan::Offer;
 use crate::select::warnings::warnings;

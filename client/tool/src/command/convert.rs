@@ -6,7 +6,7 @@ use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::results::output_file::size;
-use crate::select::filters;
+use crate::results::recording_warnings;
 use halprof_profile::file::{self, StackCounts, TraceContents};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,8 +53,8 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     };
     file::convert_session(session, target, None, |_| {}, None, None)?;
     let recording = file::read(target, |_| {})?;
-    let without_samples = filters::without_samples(&recording, &options.files);
-    let status = filters::introduce(&recording, without_samples.as_slice(), &[], output);
+    let without_samples = recording_warnings::without_samples(&recording, &options.files);
+    let status = recording_warnings::introduce(&recording, without_samples.as_slice(), &[], output);
     let contents = recording.statistics.as_ref().and_then(|statistics| statistics.trace);
     let TraceContents { events, switches, .. } = contents.unwrap_or_default();
     let result = ConvertResult {

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::errata;
+use crate::results::errata;
 use crate::select::meaning;
 use crate::select::source::can_count;
 use crate::target::backend::Backend;

@@ -6,6 +6,7 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::results::output_file::size;
+use crate::results::recording_warnings;
 use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_measure::Error as Cause;
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     };
     let view = Export::new(&samples, title, format);
     let given_twice = filters::given_twice(&options.files);
-    let without_samples = filters::without_samples(&samples.recording, &options.files);
+    let without_samples = recording_warnings::without_samples(&samples.recording, &options.files);
     let warnings = given_twice.into_iter().chain(without_samples).chain(view.warnings());
     let mut warnings: Vec<String> = warnings.collect();
     let passed: u64 = view.sources.iter().map(|source| source.totals.samples).sum();
@@ -61,7 +62,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
         let path = options.naming.path(output)?;
         warnings.extend(filters::none_passes(&options.filters, &options.files, &path));
     }
-    let status = filters::introduce(&samples.recording, &warnings, &[], output);
+    let status = recording_warnings::introduce(&samples.recording, &warnings, &[], output);
     let file = destination.as_deref();
     write(file, |mut out| export::write(&view, format, &mut out))?;
     let result = result(options, format, &view, file);
@@ -199,7 +200,8 @@ fn branches(
     done?;
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
     let recording = &written.recording;
-    let status = filters::introduce(recording, &branch_warnings(&written, format), &[], output);
+    let status =
+        recording_warnings::introduce(recording, &branch_warnings(&written, format), &[], output);
     let result = ExportResult {
         sources: vec![written.source.clone()],
         samples: written.kept.samples,

@@ -8,17 +8,17 @@ use crate::output::changes;
 use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::{Record, Width, records_in};
+use crate::results::errata::{self, EventErrata};
 use crate::results::output_file::OutputFile;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording::{InPass, in_pass, metadata};
+use crate::results::recording_warnings::{self, took_turns};
 use crate::run::calibration::{Calibration, calibrate};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured};
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
-use crate::select::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::filters::{self, took_turns};
 use crate::select::periods;
 use crate::select::sample_size::Advice;
 use crate::select::time::{nanoseconds, slice_length};
@@ -463,7 +463,7 @@ fn warnings(result: &RecordResult) -> Vec<String> {
         warnings.push(seal_key::UNSEALED.to_owned());
     }
     if result.events_lost != 0 {
-        warnings.push(filters::events_lost(result.events_lost));
+        warnings.push(recording_warnings::events_lost(result.events_lost));
     }
     let few = result.advice.iter().filter(|advice| advice.code == Advice::TOO_FEW);
     warnings.extend(few.map(|advice| advice.message.clone()));

@@ -12,6 +12,7 @@ use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::results::head::Header;
 use crate::results::recording::ExcludedCpus;
+use crate::results::recording_warnings;
 use crate::results::report_text::{self, SourceSummary};
 use crate::results::sample_rows::{SourceRow, absent_beside_source, source_rows};
 use crate::select::branches::requested as requested_branches;
@@ -64,7 +65,7 @@ pub(crate) struct ReportResult<'a> {
     tables: Cow<'a, [Table]>,
     /// The call tree of each source, requested with `--stack`: calls with at least 1 % of its events.
     stack: Vec<SourceRow<'a, Call>>,
-    symbols: Vec<filters::OpenedModule>,
+    symbols: Vec<recording_warnings::OpenedModule>,
 }
 
 /// The samples of all sources together.
@@ -112,15 +113,17 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         query.rows = None;
     }
     let report = Report::read_all(&options.files, &query, &path)?;
-    let mut warnings = filters::warnings(&report);
+    let mut warnings = recording_warnings::warnings(&report);
     warnings.extend(filters::given_twice(&options.files));
     if report.total.samples == 0 && report.recording.samples != 0 {
         warnings.extend(filters::none_passes(&options.filters, &options.files, &path));
     }
-    let status = filters::introduce(&report.recording, &warnings, &report.symbols, output);
+    let status =
+        recording_warnings::introduce(&report.recording, &warnings, &report.symbols, output);
     let only_marks = only_marks(options, &report);
-    let without_samples =
-        only_marks.clone().or_else(|| filters::without_samples(&report.recording, &options.files));
+    let without_samples = only_marks
+        .clone()
+        .or_else(|| recording_warnings::without_samples(&report.recording, &options.files));
     if let Some(hint) = without_samples.as_ref().filter(|_| output.is_csv()) {
         output.note(hint);
     }

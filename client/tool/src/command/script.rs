@@ -6,6 +6,7 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::table::{Column, Layout, Width};
 use crate::output::{JsonLines, Output};
+use crate::results::recording_warnings;
 use crate::select::filters;
 use csv::Writer;
 use halprof_profile::file::{NO_PROCESS, Recording};
@@ -83,11 +84,11 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     warn_of_slices(&recording, output);
     let files = std::slice::from_ref(&options.file);
     let mut warnings: Vec<String> =
-        filters::without_samples(&recording, files).into_iter().collect();
+        recording_warnings::without_samples(&recording, files).into_iter().collect();
     if !passed && recording.samples != 0 {
         warnings.extend(filters::none_passes(&options.filters, files, &path));
     }
-    Ok(filters::introduce(&recording, &warnings, &[], output))
+    Ok(recording_warnings::introduce(&recording, &warnings, &[], output))
 }
 
 /// Prints samples, many at once.
@@ -169,7 +170,7 @@ fn warn_of_slices(recording: &Recording, output: &Output) {
     });
     let parts: Vec<(String, f64)> = parts.collect();
     let what = "`events` is scaled up, `period` is not";
-    if let Some(warning) = filters::took_turns(&parts, what) {
+    if let Some(warning) = recording_warnings::took_turns(&parts, what) {
         output.warn(&warning);
     }
 }

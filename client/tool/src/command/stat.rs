@@ -25,12 +25,12 @@ use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::output::names::abbreviated;
 use crate::results::count_row::CountRow;
 use crate::results::counts::By;
+use crate::results::errata::EventErrata;
 use crate::results::view::{CountedEvent, View};
-use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::filters::some_of;
 use crate::select::periods;
 use crate::select::time::slice_length;
 use crate::select::warnings::warnings;
@@ -206,7 +206,7 @@ fn not_in_workload(rows: &[CountRow]) -> Option<String> {
         format!(
             "the modelled workload has no events of {}; `--workload` takes amounts of the vendor's \
              events by their names: EVENT=N",
-            some_of(&names)
+            abbreviated(&names)
         )
     })
 }
@@ -227,7 +227,7 @@ fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
             warnings.push(format!(
                 "too short to count these on every processor; {then}: {}. Measure for longer, or \
                  count fewer sources at once",
-                some_of(&names)
+                abbreviated(&names)
             ));
         }
     }

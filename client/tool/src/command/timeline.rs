@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
+use crate::output::names::abbreviated;
 use crate::output::number::thousands;
 use crate::results::output_file::OutputFile;
 use crate::run::interrupt::interrupted;
@@ -365,7 +366,7 @@ fn no_channel(name: &str, marks: &Marks) -> Error {
     let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
     let list = match names.as_slice() {
         [] => "There are no marks.".to_owned(),
-        names => format!("There are marks on {}.", filters::some_of(names)),
+        names => format!("There are marks on {}.", abbreviated(names)),
     };
     Error::usage(format!("`--between`: there is no mark on a channel `{name}`"), meant + &list)
 }

@@ -6,7 +6,7 @@
 //! and a list of objects is a list for each of their fields. The last column says whether the
 //! machine is modelled.
 
-pub(crate) mod chosen;
+pub(crate) mod columns;
 
 use crate::output::error::{Error, Result};
 use crate::output::schema::schema_of;

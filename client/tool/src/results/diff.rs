@@ -5,9 +5,9 @@ use crate::cli::args::Against;
 use crate::metrics::Worse;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
+use crate::output::names::abbreviated;
 use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::filters::some_of;
 use halprof_measure::Error as Cause;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, Verdict};
 use schemars::JsonSchema;
@@ -197,12 +197,17 @@ impl<T: Compared> Earlier<T> {
         left.dedup();
         if rows.is_empty() {
             return Err(Error::usage(
-                format!("{} has no figure in common with this run: {}", self.file, some_of(&left)),
+                format!(
+                    "{} has no figure in common with this run: {}",
+                    self.file,
+                    abbreviated(&left)
+                ),
                 "Measure the same sources, and show them in the same way.",
             ));
         }
         if !left.is_empty() {
-            warnings.push(format!("not compared (value missing on one side): {}", some_of(&left)));
+            warnings
+                .push(format!("not compared (value missing on one side): {}", abbreviated(&left)));
         }
         let unknown = rows.iter().filter(|row| row.worse.is_some() && row.compared.error.is_none());
         let unknown: Vec<&str> = unknown
@@ -210,7 +215,7 @@ impl<T: Compared> Earlier<T> {
             .map(|row| row.metric.as_str())
             .collect();
         if limit.is_some() && !unknown.is_empty() {
-            let names = some_of(&unknown);
+            let names = abbreviated(&unknown);
             warnings.push(format!(
                 "not judged by `--fail-above`, because their bounds are not known: {names}"
             ));

@@ -5,7 +5,7 @@ use super::sample_rows::section;
 use crate::output::escape::Escaped;
 use crate::output::number::{bound, events, percent, processor_time, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::errata;
+use crate::results::errata;
 use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
 use halprof_profile::aggregate::processor_time::UNIT_NS;

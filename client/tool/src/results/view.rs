@@ -3,7 +3,7 @@
 use crate::metrics::{Counted, MetricRow, Metrics, Requested};
 use crate::results::count_row::{CountRow, complete};
 use crate::results::counts::{By, Counts, CpuGroup, EventCounts};
-use crate::select::errata::EventErrata;
+use crate::results::errata::EventErrata;
 use crate::select::event_set::EventSet;
 use halprof_measure::errata::Erratum;
 use halprof_measure::selection::{EventSpec, format_processors};

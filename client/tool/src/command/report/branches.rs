@@ -7,6 +7,7 @@ use crate::output::escape::Escaped;
 use crate::output::number::{optional, percent, thousands};
 use crate::output::table::{Column, Field, Section, Width};
 use crate::results::head::{Header, head};
+use crate::results::recording_warnings;
 use crate::results::sample_rows::absent_fields;
 use crate::select::branches::dropped;
 use crate::select::filters;
@@ -35,7 +36,7 @@ pub(crate) struct BranchesResult {
     path_length: usize,
     warnings: Vec<String>,
     tables: Vec<Table>,
-    symbols: Vec<filters::OpenedModule>,
+    symbols: Vec<recording_warnings::OpenedModule>,
 }
 
 /// How many records of the accepted samples were kept and dropped.
@@ -89,7 +90,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
     let mut warnings = warnings(&branches);
     warnings.extend(filters::given_twice(&options.files));
     let recording = &branches.recording;
-    let status = filters::introduce(recording, &warnings, &branches.symbols, output);
+    let status = recording_warnings::introduce(recording, &warnings, &branches.symbols, output);
     let how = recording.metadata.branches.clone().unwrap_or_default();
     let result = BranchesResult {
         header: Header::new(&options.files, recording),

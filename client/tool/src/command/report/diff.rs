@@ -9,6 +9,7 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::{seconds, thousands};
 use crate::output::table::{Column, Section, Width};
+use crate::results::recording_warnings;
 use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
 use cost::{Change, RUNS, Side};
@@ -141,9 +142,11 @@ pub(super) fn run(
     let (mut warnings, mut status) = (Vec::new(), 0);
     for run in &runs.reports {
         let file = run.recording.file.display();
-        let own = filters::warnings(run).into_iter().map(|warning| format!("{file}: {warning}"));
+        let own = recording_warnings::warnings(run)
+            .into_iter()
+            .map(|warning| format!("{file}: {warning}"));
         let own: Vec<String> = own.collect();
-        status = status.max(filters::introduce(&run.recording, &own, &[], output));
+        status = status.max(recording_warnings::introduce(&run.recording, &own, &[], output));
         warnings.extend(own);
     }
     let sources = sources(&runs)?;

@@ -5,10 +5,12 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
+use crate::output::names::process_name;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::results::recording_warnings;
 use crate::results::sample_rows::absent_fields;
-use crate::select::filters::{self, Names, process_name};
+use crate::select::filters::{self, Names};
 use halprof_profile::aggregate::key::{Fields, Value};
 use halprof_profile::file::StackCounts;
 use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};
@@ -98,7 +100,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     }
     let filter = filters::filter(&options.filters, &options.files)?;
     let report = OffCpu::call_tree(file, filter, &options.naming.path(output)?)?;
-    filters::note_symbols(&report.symbols, output);
+    recording_warnings::note_symbols(&report.symbols, output);
     result.stacks = report.recording.stack_counts();
     for tree in &report.call_trees {
         let (calls, omitted) = tree.calls();

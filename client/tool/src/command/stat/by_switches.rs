@@ -2,9 +2,9 @@
 
 use super::by_process::ROWS;
 use super::result::{PartRow, StatRows, Switched};
+use crate::output::names::process_name;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Width, table};
-use crate::select::filters::process_name;
 
 const COLUMNS: [Column; 10] = [
     Column::number("id"),

@@ -7,12 +7,12 @@ use crate::cli::args::{self, Selection};
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::output::names::abbreviated;
+use crate::results::errata::EventErrata;
 use crate::run::interrupt::interrupted;
 use crate::run::runner::Runner;
 use crate::run::tracing::{self, Traced};
-use crate::select::errata::EventErrata;
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::filters::some_of;
 use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
@@ -105,7 +105,7 @@ fn not_counted(events: &[TraceEvent]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
             "{} not counted: counters are in use by another program; `halprof doctor` says which",
-            some_of(&names)
+            abbreviated(&names)
         )
     })
 }

@@ -3,7 +3,7 @@
 
 use super::result::{Interval, PartRow, Row, StatRows, TopDownRow};
 use crate::metrics::MetricRow;
-use crate::output::csv::chosen::{self, Column};
+use crate::output::csv::columns::{self, Column};
 use crate::output::error::Result;
 use crate::results::count_row::CountRow;
 use crate::results::diff::DiffRow;
@@ -92,7 +92,7 @@ impl From<MetricName<'_>> for String {
 
 /// The names of the columns.
 pub(super) fn head() -> Result<String> {
-    chosen::head(&COLUMNS)
+    columns::head(&COLUMNS)
 }
 
 /// The rows of a whole measurement; `metrics`: whether those of metrics are among them.
@@ -104,7 +104,7 @@ pub(super) fn rows(
 ) -> Result<String> {
     let mut lines = lines(rows, metrics, Line::default());
     lines.extend(diff.iter().map(|row| Line { diff: Some(row), ..Line::default() }));
-    chosen::lines(&COLUMNS, &lines, modelled)
+    columns::lines(&COLUMNS, &lines, modelled)
 }
 
 /// The rows of an interval, each with its times.
@@ -116,7 +116,7 @@ pub(super) fn interval(interval: &Interval, metrics: bool, modelled: bool) -> Re
         pass: interval.pass,
         ..Line::default()
     };
-    chosen::lines(&COLUMNS, &lines(&interval.rows, metrics, times), modelled)
+    columns::lines(&COLUMNS, &lines(&interval.rows, metrics, times), modelled)
 }
 
 fn lines<'a>(rows: &'a StatRows, metrics: bool, times: Line<'a>) -> Vec<Line<'a>> {

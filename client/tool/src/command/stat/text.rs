@@ -9,7 +9,7 @@ use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Layout, Width, records};
 use crate::results::count_row::{CountRow, Repeats, relative};
 use crate::results::diff;
-use crate::select::errata;
+use crate::results::errata;
 use halprof_measure::float::float;
 use halprof_profile::file::cannot_count;
 use std::collections::BTreeSet;

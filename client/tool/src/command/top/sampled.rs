@@ -12,6 +12,7 @@ use crate::output::number::{processor_time, thousands};
 use crate::output::table::{Column, Width};
 use crate::results::head::head;
 use crate::results::recording::{InPass, in_pass, metadata};
+use crate::results::recording_warnings;
 use crate::results::report_text::{self, period};
 use crate::results::sample_rows::{absent_beside_source, source_rows};
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
@@ -93,9 +94,9 @@ pub(super) fn keys(options: &args::Top) -> Result<Vec<Vec<Key>>> {
 }
 
 fn print(report: &Report, elapsed_ns: u64, output: &Output) -> Result<u32> {
-    let warnings = filters::warnings(report);
+    let warnings = recording_warnings::warnings(report);
     output.warn_all(&warnings);
-    filters::note_symbols(&report.symbols, output);
+    recording_warnings::note_symbols(&report.symbols, output);
     let by = report.tables.first().map_or(&[][..], |table| &table.by);
     let result = TopResult {
         elapsed_ns,
@@ -221,7 +222,7 @@ pub(super) fn picture(elapsed: Duration, report: &Report) -> Picture {
     Picture {
         elapsed,
         notes: head.lines().map(str::to_owned).collect(),
-        warnings: filters::disturbances(report),
+        warnings: recording_warnings::disturbances(report),
         tables: parts.map(|(by, part)| table(by, part, report)).collect(),
         below: Vec::new(),
     }
