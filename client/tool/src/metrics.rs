@@ -52,7 +52,7 @@ pub(crate) struct Metrics {
 /// The direction in which a figure gets worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Worse {
+pub(crate) enum WorseWhen {
     More,
     Fewer,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Metric {
     /// Shown only on request.
     pub(crate) on_request: bool,
     /// The direction in which it gets worse, if one is.
-    pub(crate) worse: Option<Worse>,
+    pub(crate) worse: Option<WorseWhen>,
 }
 
 impl Metric {
@@ -160,7 +160,7 @@ pub(crate) struct MetricRow {
     /// null of one.
     pub(crate) confidence: Option<f64>,
     /// The direction in which it gets worse; null if neither is.
-    pub(crate) worse: Option<Worse>,
+    pub(crate) worse: Option<WorseWhen>,
     /// Why it could not be computed.
     pub(crate) reason: Option<String>,
 }
@@ -196,14 +196,14 @@ struct Document {
     #[serde(default)]
     quantity: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
     #[serde(default)]
-    metric: Vec<Written>,
+    metric: Vec<MetricToml>,
     #[serde(default)]
     topdown: Vec<WrittenTopDown>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct MetricToml {
     id: Spanned<String>,
     name: Spanned<String>,
     #[serde(default)]
@@ -213,7 +213,7 @@ struct Written {
     formula: Spanned<String>,
     #[serde(default)]
     on_request: bool,
-    worse: Option<Worse>,
+    worse: Option<WorseWhen>,
 }
 
 #[derive(Deserialize)]
@@ -227,7 +227,7 @@ struct WrittenTopDown {
 }
 
 /// An error in a file, and where it is.
-struct Wrong {
+struct MetricError {
     at: Option<Range<usize>>,
     why: String,
 }
@@ -273,7 +273,7 @@ impl Metrics {
     }
 
     /// Adds the metrics of a user's text.
-    fn add(&mut self, text: &str) -> Result2<()> {
+    fn add(&mut self, text: &str) -> MetricResult<()> {
         let document = parse(text)?;
         if let Some(topdown) = document.topdown.first() {
             // Each of these may name others, and only our own are known to end.
@@ -282,7 +282,7 @@ impl Metrics {
         self.add_metrics(&document)
     }
 
-    fn add_metrics(&mut self, document: &Document) -> Result2<()> {
+    fn add_metrics(&mut self, document: &Document) -> MetricResult<()> {
         if let Some(one_more) = document.metric.get(METRICS_MAX) {
             let why = format!("more than {METRICS_MAX} metrics");
             return Err(wrong(&one_more.id, &why));
@@ -298,7 +298,7 @@ impl Metrics {
             }
             self.quantities.insert(
                 id_of(name, "a quantity's name")?,
-                sources.iter().map(source_of).collect::<Result2<_>>()?,
+                sources.iter().map(source_of).collect::<MetricResult<_>>()?,
             );
             if sources.is_empty() {
                 return Err(wrong(name, "a quantity without sources"));
@@ -322,7 +322,7 @@ impl Metrics {
         Ok(())
     }
 
-    fn metric(&self, written: &Written) -> Result2<Metric> {
+    fn metric(&self, written: &MetricToml) -> MetricResult<Metric> {
         if !is_plain(written.name.get_ref()) {
             return Err(wrong(&written.name, "a name that cannot be printed"));
         }
@@ -344,7 +344,7 @@ impl Metrics {
         Ok(metric)
     }
 
-    fn topdown_metric(&self, written: &WrittenTopDown) -> Result2<TopDownMetric> {
+    fn topdown_metric(&self, written: &WrittenTopDown) -> MetricResult<TopDownMetric> {
         let name = written.name.get_ref();
         Ok(TopDownMetric {
             tables: written.tables.clone(),
@@ -363,7 +363,7 @@ impl Metrics {
         })
     }
 
-    fn formula(&self, text: &Spanned<String>) -> Result2<Formula> {
+    fn formula(&self, text: &Spanned<String>) -> MetricResult<Formula> {
         if !is_plain(text.get_ref()) {
             return Err(wrong(text, "a formula that cannot be printed"));
         }
@@ -380,7 +380,7 @@ impl Metrics {
         Ok(formula)
     }
 
-    fn check_term(&self, text: &Spanned<String>) -> Result2<()> {
+    fn check_term(&self, text: &Spanned<String>) -> MetricResult<()> {
         let (name, filter) = split_filter(text.get_ref());
         if !matches!(filter, "" | "u" | "k") {
             return Err(wrong(text, "a filter that is neither `:u` nor `:k`"));
@@ -680,9 +680,9 @@ fn listed(name: &str) -> String {
     }
 }
 
-type Result2<T> = std::result::Result<T, Wrong>;
+type MetricResult<T> = std::result::Result<T, MetricError>;
 
-impl Wrong {
+impl MetricError {
     /// The rest of a sentence that begins with the file's name.
     fn in_words(&self, text: &str) -> String {
         match &self.at {
@@ -696,18 +696,18 @@ impl Wrong {
     }
 }
 
-fn wrong(what: &Spanned<String>, why: &str) -> Wrong {
+fn wrong(what: &Spanned<String>, why: &str) -> MetricError {
     const SHOWN_MAX: usize = 100;
     let text = what.get_ref();
     let mut shown: String = text.chars().take(SHOWN_MAX).collect();
     if shown.len() < text.len() {
         shown += "...";
     }
-    Wrong { at: Some(what.span()), why: format!("{shown:?}: {why}") }
+    MetricError { at: Some(what.span()), why: format!("{shown:?}: {why}") }
 }
 
 /// Checks a name that `-M` or a metric may use.
-fn id_of(text: &Spanned<String>, what: &str) -> Result2<String> {
+fn id_of(text: &Spanned<String>, what: &str) -> MetricResult<String> {
     let name = text.get_ref();
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let has_length = (1..=NAME_BYTES_MAX).contains(&name.len());
@@ -720,7 +720,7 @@ fn id_of(text: &Spanned<String>, what: &str) -> Result2<String> {
     Err(wrong(text, &why))
 }
 
-fn source_of(text: &Spanned<String>) -> Result2<String> {
+fn source_of(text: &Spanned<String>) -> MetricResult<String> {
     if is_name(text.get_ref()) {
         return Ok(text.get_ref().clone());
     }
@@ -744,9 +744,9 @@ fn split_filter(label: &str) -> (&str, &str) {
     label.split_once(':').unwrap_or((label, ""))
 }
 
-fn parse(text: &str) -> Result2<Document> {
+fn parse(text: &str) -> MetricResult<Document> {
     toml::from_str(text)
-        .map_err(|error| Wrong { at: error.span(), why: error.message().to_owned() })
+        .map_err(|error| MetricError { at: error.span(), why: error.message().to_owned() })
 }
 
 fn read(path: &Path) -> io::Result<String> {

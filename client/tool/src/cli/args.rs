@@ -483,7 +483,7 @@ pub(crate) struct Stat {
     /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets the
     /// number of events between samples. With `--from`, counts of processes and threads are exact
     #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "repeat", "topdown"])]
-    pub(crate) by: Option<Dividing>,
+    pub(crate) by: Option<DivideBy>,
     /// Do not measure: take the counts from a trace (.etl) of Windows' own tracing, or from a
     /// recording made from one
     #[arg(long, value_name = "FILE", help_heading = WHAT, conflicts_with_all = MEASURING)]
@@ -555,7 +555,7 @@ const MEASURING: [&str; 13] = [
 
 /// What counts are divided among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Dividing {
+pub(crate) enum DivideBy {
     Process,
     Thread,
 }

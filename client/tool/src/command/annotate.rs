@@ -102,14 +102,20 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     let path = options.naming.path(output)?;
     let annotated = Annotated::read(&files, &target, &filter, &path);
     let annotated = annotated.inspect_err(|_| {
-        if let [_, named @ ..] = filters::none_passes(&options.filters, &files, &path).as_slice() {
+        if let [_, named @ ..] =
+            filters::explain_empty_result(&options.filters, &files, &path).as_slice()
+        {
             output.warn_all(named);
         }
     })?;
     let mut warnings = warnings(&annotated);
     warnings.extend(filters::given_twice(&files));
-    let status =
-        recording_warnings::introduce(&annotated.recording, &warnings, &annotated.symbols, output);
+    let status = recording_warnings::print_warnings(
+        &annotated.recording,
+        &warnings,
+        &annotated.symbols,
+        output,
+    );
     let result = result(&files, &annotated, warnings);
     let sources = SourceLines::below(&path, &options.sources);
     output.rows("annotate", (&result, &instruction_lines(&result)), |_| {

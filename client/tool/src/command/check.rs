@@ -6,7 +6,7 @@ use crate::output::error::Result;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::results::errata::{self, EventErrata};
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::trace_plan::Offer;
+use crate::select::trace_plan::TraceSources;
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use crate::target::limits;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> 
     limits::refuse(ctx.method, "check", &options.selection.limited())?;
     let (result, status) = match &mut ctx.tracing {
         Some(tracing) => {
-            let offer = Offer::of(tracing.as_mut())?;
+            let offer = TraceSources::of(tracing.as_mut())?;
             traced(options, &offer).map_err(|error| ctx.without_counters(error))?
         }
         None => planned(options, ctx)?,
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> 
 }
 
 /// Whether one session of Windows' own tracing counts them all; on which counters it does not say.
-fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u32)> {
+fn traced(options: &args::Check, offer: &TraceSources) -> Result<(CheckResult, u32)> {
     let events = offer.counted(&options.selection)?;
     let sessions = plan::sessions(&events, offer.counters, true)?.len();
     let fits = sessions <= 1;

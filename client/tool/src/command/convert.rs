@@ -54,7 +54,8 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     file::convert_session(session, target, None, |_| {}, None, None)?;
     let recording = file::read(target, |_| {})?;
     let without_samples = recording_warnings::without_samples(&recording, &options.files);
-    let status = recording_warnings::introduce(&recording, without_samples.as_slice(), &[], output);
+    let status =
+        recording_warnings::print_warnings(&recording, without_samples.as_slice(), &[], output);
     let contents = recording.statistics.as_ref().and_then(|statistics| statistics.trace);
     let TraceContents { events, switches, .. } = contents.unwrap_or_default();
     let result = ConvertResult {

@@ -60,9 +60,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     let passed: u64 = view.sources.iter().map(|source| source.totals.samples).sum();
     if passed == 0 && samples.recording.samples != 0 {
         let path = options.naming.path(output)?;
-        warnings.extend(filters::none_passes(&options.filters, &options.files, &path));
+        warnings.extend(filters::explain_empty_result(&options.filters, &options.files, &path));
     }
-    let status = recording_warnings::introduce(&samples.recording, &warnings, &[], output);
+    let status = recording_warnings::print_warnings(&samples.recording, &warnings, &[], output);
     let file = destination.as_deref();
     write(file, |mut out| export::write(&view, format, &mut out))?;
     let result = result(options, format, &view, file);
@@ -200,8 +200,12 @@ fn branches(
     done?;
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
     let recording = &written.recording;
-    let status =
-        recording_warnings::introduce(recording, &branch_warnings(&written, format), &[], output);
+    let status = recording_warnings::print_warnings(
+        recording,
+        &branch_warnings(&written, format),
+        &[],
+        output,
+    );
     let result = ExportResult {
         sources: vec![written.source.clone()],
         samples: written.kept.samples,

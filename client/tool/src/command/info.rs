@@ -5,7 +5,7 @@ use crate::output::error::Result;
 use crate::output::escape::Escaped;
 use crate::output::number::seconds;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
-use crate::select::trace_plan::Offer;
+use crate::select::trace_plan::TraceSources;
 use crate::target::context::Context;
 use halprof_measure::selection::format_processors;
 use halprof_setup::describe::{Description, Holder, ProcessorDescription};
@@ -35,7 +35,8 @@ struct Tracing {
 }
 
 pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u32> {
-    let offer = ctx.tracing.as_mut().map(|tracing| Offer::of(tracing.as_mut())).transpose()?;
+    let offer =
+        ctx.tracing.as_mut().map(|tracing| TraceSources::of(tracing.as_mut())).transpose()?;
     let info = InfoResult {
         machine: ctx.machine_info.description.clone(),
         described: ctx.machine.describe(),

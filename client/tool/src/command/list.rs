@@ -14,7 +14,7 @@ use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
 use crate::select::meaning;
 use crate::select::source::{OWN_BITS, can_count};
-use crate::select::trace_plan::Offer;
+use crate::select::trace_plan::TraceSources;
 use crate::target::context::Context;
 use crate::target::limits;
 use halprof_measure::Source;
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         return event_file::run(options, format, ctx, output);
     }
     let listed = match &mut ctx.tracing {
-        Some(tracing) => traced(options, &Offer::of(tracing.as_mut())?, ctx)?,
+        Some(tracing) => traced(options, &TraceSources::of(tracing.as_mut())?, ctx)?,
         None => listed(options, ctx)?,
     };
     let rows = listed.sources.as_slice();
@@ -147,7 +147,7 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
 }
 
 /// The sources that Windows lists, all of which can be counted and sampled.
-fn traced(options: &args::List, offer: &Offer, ctx: &mut Context) -> Result<ListResult> {
+fn traced(options: &args::List, offer: &TraceSources, ctx: &mut Context) -> Result<ListResult> {
     let given = [
         ("--events", options.events),
         ("--event-file", options.event_file.is_some()),

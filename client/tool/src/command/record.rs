@@ -12,7 +12,7 @@ use crate::results::errata::{self, EventErrata};
 use crate::results::output_file::OutputFile;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording::{InPass, in_pass, metadata};
-use crate::results::recording_warnings::{self, took_turns};
+use crate::results::recording_warnings::{self, multiplexing_warning};
 use crate::run::calibration::{Calibration, calibrate};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured};
@@ -129,7 +129,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     if options.rate.is_some() {
         refuse_periods(&event_set, options)?;
     }
-    let branches = Branching::of(options, &event_set)?;
+    let branches = BranchOptions::of(options, &event_set)?;
     let mut event_set =
         event_set.in_slices(slice_100ns).with_branches(branches.depth, branches.filter);
     let owns_output = OutputFile::owns_output(&options.output, output);
@@ -138,7 +138,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     output.warn_all(&one_event_file(&options.selection, ctx));
     output.warn_all(&event_set.unknown_constraints());
     let target = OutputFile::of(&options.output, output)?;
-    let order = Order { options, branches, path: target.path() };
+    let order = RecordPlan { options, branches, path: target.path() };
     let made = record(&order, ctx, &mut event_set, &mut runner, output)
         .map_err(|error| event_set.explain(error))?;
     let (result, ended) = result(&order, made, ctx, &event_set, runner.scope(&event_set));
@@ -180,7 +180,7 @@ fn refuse_periods(event_set: &EventSet, options: &args::Record) -> Result<()> {
 
 /// Which branches are recorded for each sample.
 #[derive(Clone, Copy, Default)]
-struct Branching {
+struct BranchOptions {
     depth: u16,
     /// Bits of [`Configure::branch_filter`]; 0 for all.
     filter: u16,
@@ -199,7 +199,7 @@ const KINDS: [(&str, u16); 7] = [
 ];
 const MODES: [(&str, u16); 2] = [("user", Configure::TO_USER), ("kernel", Configure::TO_KERNEL)];
 
-impl Branching {
+impl BranchOptions {
     fn of(options: &args::Record, event_set: &EventSet) -> Result<Self> {
         let Some(value) = &options.branches else {
             return Ok(Self::default());
@@ -249,14 +249,14 @@ fn wrong_branches(value: &str, part: &str) -> Error {
 }
 
 /// What is to be recorded.
-struct Order<'a> {
+struct RecordPlan<'a> {
     options: &'a args::Record,
-    branches: Branching,
+    branches: BranchOptions,
     path: &'a Path,
 }
 
 /// A recording that was made.
-struct Made {
+struct RecordOutcome {
     passes: usize,
     periods: Vec<InPass>,
     metadata: Metadata,
@@ -267,13 +267,13 @@ struct Made {
 }
 
 fn record(
-    order: &Order<'_>,
+    order: &RecordPlan<'_>,
     ctx: &mut Context,
     event_set: &mut EventSet,
     runner: &mut Runner,
     output: &Output,
-) -> Result<Made> {
-    let Order { options, branches, path } = order;
+) -> Result<RecordOutcome> {
+    let RecordPlan { options, branches, path } = order;
     let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
     let calibration = match options.rate {
         Some(rate) => Some(calibrate(rate, ctx, event_set, &passes, runner, output)?),
@@ -283,7 +283,7 @@ fn record(
     let machine = ctx.machine.description;
     // The head of the file has the periods of every pass. The session that tells those of the first
     // is the one that samples it.
-    let mut periods = settle(ctx, event_set, others)?;
+    let mut periods = effective_periods(ctx, event_set, others)?;
     let errata = EventErrata::new(event_set, &passes, true, &mut ctx.connection)?;
     let (session, effective) = configured(&mut ctx.connection, event_set, first, true)?;
     periods.extend(in_pass(event_set, first, &effective, 0));
@@ -315,18 +315,18 @@ fn record(
     let finished = recorder.finish()?;
     progress.finish_and_clear();
     let passes = passes.len();
-    Ok(Made { passes, periods, metadata, sealed, calibration, recorded: finished })
+    Ok(RecordOutcome { passes, periods, metadata, sealed, calibration, recorded: finished })
 }
 
 /// What there is to say of a recording, and the error that ended it early.
 fn result(
-    order: &Order<'_>,
-    made: Made,
+    order: &RecordPlan<'_>,
+    made: RecordOutcome,
     ctx: &Context,
     event_set: &EventSet,
     scope: Scope,
 ) -> (RecordResult, Option<Error>) {
-    let Made { passes, periods, metadata, sealed, calibration, recorded } = made;
+    let RecordOutcome { passes, periods, metadata, sealed, calibration, recorded } = made;
     let statistics = recorded.statistics;
     let handler_ns = nanoseconds(statistics.handler_ticks, ctx.machine.frequency());
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
@@ -405,7 +405,7 @@ fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice>
 }
 
 /// The periods of the passes after the first, by the indexes of their sources in the event set.
-fn settle(
+fn effective_periods(
     ctx: &mut Context,
     event_set: &EventSet,
     passes: &[Vec<usize>],
@@ -445,7 +445,7 @@ fn warnings(result: &RecordResult) -> Vec<String> {
     let slices = result.slices.iter();
     let slices: Vec<(String, f64)> =
         slices.map(|slice| (slice.source.clone(), slice.on_counter)).collect();
-    warnings.extend(took_turns(&slices, "`report` scales their events"));
+    warnings.extend(multiplexing_warning(&slices, "`report` scales their events"));
     if result.throttled != 0 {
         warnings.push(format!(
             "interrupts took too much time: periods were lengthened {}, up to {}",

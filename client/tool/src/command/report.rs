@@ -116,10 +116,10 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let mut warnings = recording_warnings::warnings(&report);
     warnings.extend(filters::given_twice(&options.files));
     if report.total.samples == 0 && report.recording.samples != 0 {
-        warnings.extend(filters::none_passes(&options.filters, &options.files, &path));
+        warnings.extend(filters::explain_empty_result(&options.filters, &options.files, &path));
     }
     let status =
-        recording_warnings::introduce(&report.recording, &warnings, &report.symbols, output);
+        recording_warnings::print_warnings(&report.recording, &warnings, &report.symbols, output);
     let only_marks = only_marks(options, &report);
     let without_samples = only_marks
         .clone()

@@ -86,9 +86,9 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     let mut warnings: Vec<String> =
         recording_warnings::without_samples(&recording, files).into_iter().collect();
     if !passed && recording.samples != 0 {
-        warnings.extend(filters::none_passes(&options.filters, files, &path));
+        warnings.extend(filters::explain_empty_result(&options.filters, files, &path));
     }
-    Ok(recording_warnings::introduce(&recording, &warnings, &[], output))
+    Ok(recording_warnings::print_warnings(&recording, &warnings, &[], output))
 }
 
 /// Prints samples, many at once.
@@ -170,7 +170,7 @@ fn warn_of_slices(recording: &Recording, output: &Output) {
     });
     let parts: Vec<(String, f64)> = parts.collect();
     let what = "`events` is scaled up, `period` is not";
-    if let Some(warning) = recording_warnings::took_turns(&parts, what) {
+    if let Some(warning) = recording_warnings::multiplexing_warning(&parts, what) {
         output.warn(&warning);
     }
 }

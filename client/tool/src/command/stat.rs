@@ -21,7 +21,7 @@ mod result;
 mod text;
 mod topdown;
 
-use crate::cli::args::{self, Dividing};
+use crate::cli::args::{self, DivideBy};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
@@ -29,7 +29,7 @@ use crate::output::names::abbreviated;
 use crate::results::count_row::CountRow;
 use crate::results::counts::By;
 use crate::results::errata::EventErrata;
-use crate::results::view::{CountedEvent, View};
+use crate::results::view::{CountedEvent, RowBuilder};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::periods;
 use crate::select::time::slice_length;
@@ -76,7 +76,7 @@ pub(crate) fn run_by(
         .map_err(|error| event_set.explain(error))?;
     let processors: Vec<Processor> = event_set.selected().copied().collect();
     let by = By::new(&processors, options.per_cpu, options.per_core_type || output.is_text());
-    let view = View {
+    let view = RowBuilder {
         events: CountedEvent::all_of(&event_set),
         processors,
         errata,
@@ -139,14 +139,14 @@ fn ended_early(failure: &Failure) -> String {
 
 /// Refuses what the backend cannot do.
 fn refuse_limits(options: &args::Stat, method: limits::MeasuredBy) -> Result<()> {
-    let by_process = options.by == Some(Dividing::Process);
+    let by_process = options.by == Some(DivideBy::Process);
     let given = [
         ("--topdown", options.topdown.is_some()),
         ("--repeat", options.repeat != 1),
         ("--openmetrics", options.openmetrics.is_some()),
         ("--rotate", options.work.rotate.is_some()),
         ("--workload programs", options.work.has_programs()),
-        ("--by thread", options.by == Some(Dividing::Thread)),
+        ("--by thread", options.by == Some(DivideBy::Thread)),
         ("--process without --by", !options.process.is_empty() && options.by.is_none()),
         ("--by process with --interval", by_process && options.interval.is_some()),
         ("--by process with --metric", by_process && !options.metrics.is_empty()),
@@ -155,7 +155,7 @@ fn refuse_limits(options: &args::Stat, method: limits::MeasuredBy) -> Result<()>
 }
 
 /// Warnings about the periods of the sources that were sampled.
-fn of_periods(by: Option<Dividing>, periods: &[periods::Period]) -> Vec<String> {
+fn of_periods(by: Option<DivideBy>, periods: &[periods::Period]) -> Vec<String> {
     if by.is_some() {
         return periods::notes(periods);
     }

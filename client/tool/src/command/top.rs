@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::results::counts::By;
 use crate::results::errata::EventErrata;
-use crate::results::view::{CountedEvent, View};
+use crate::results::view::{CountedEvent, RowBuilder};
 use crate::run::recorder::STEP_NS;
 use crate::run::runner::{self, Every, Runner, Tick};
 use crate::select::event_set::{EventSet, Purpose};
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     let processors: Vec<Processor> = event_set.selected().copied().collect();
     let mut counts = LiveCounts::new(
         &event_set,
-        View {
+        RowBuilder {
             errata,
             events: CountedEvent::all_of(&event_set),
             metrics: &metrics,

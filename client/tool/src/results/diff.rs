@@ -2,7 +2,7 @@
 //! by the same road.
 
 use crate::cli::args::Against;
-use crate::metrics::Worse;
+use crate::metrics::WorseWhen;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::names::abbreviated;
@@ -37,7 +37,7 @@ pub(crate) struct DiffRow {
     #[serde(flatten)]
     compared: Comparison,
     /// Which of both is worse; null if neither is.
-    worse: Option<Worse>,
+    worse: Option<WorseWhen>,
     /// Whether it got worse by more than `--fail-above`, beyond its bound.
     failed: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Figure {
     pub(crate) value: Option<f64>,
     /// Half of its 95 % interval, 0 of an exact figure; `None` if it is not known.
     pub(crate) bound: Option<f64>,
-    pub(crate) worse: Option<Worse>,
+    pub(crate) worse: Option<WorseWhen>,
 }
 
 impl Figure {
@@ -70,7 +70,7 @@ impl Figure {
             core_type: None,
             value,
             bound,
-            worse: Some(Worse::More),
+            worse: Some(WorseWhen::More),
         }
     }
 }
@@ -259,11 +259,11 @@ impl DiffRow {
         let compared = Comparison::new(earlier, later);
         let Comparison { ratio, error, verdict } = compared;
         let beyond = |limit: f64| match (after.worse, ratio.zip(error)) {
-            (Some(Worse::More), Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
-            (Some(Worse::Fewer), Some((ratio, error))) => ratio + error < 1.0 - limit / 100.0,
+            (Some(WorseWhen::More), Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
+            (Some(WorseWhen::Fewer), Some((ratio, error))) => ratio + error < 1.0 - limit / 100.0,
             // From nothing to something is more than any part of it.
-            (Some(Worse::More), None) => ratio.is_none() && verdict == Verdict::More,
-            (Some(Worse::Fewer), None) => ratio.is_none() && verdict == Verdict::Fewer,
+            (Some(WorseWhen::More), None) => ratio.is_none() && verdict == Verdict::More,
+            (Some(WorseWhen::Fewer), None) => ratio.is_none() && verdict == Verdict::Fewer,
             (None, _) => false,
         };
         Some(Self {

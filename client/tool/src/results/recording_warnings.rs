@@ -26,7 +26,7 @@ const LOST_PERCENT: u128 = 1;
 
 /// Prints what stands before any result of recordings: the machine, what is missing, warnings, and
 /// which modules have no symbols. Returns the exit status.
-pub(crate) fn introduce(
+pub(crate) fn print_warnings(
     recording: &Recording,
     warnings: &[String],
     symbols: &[Opened],
@@ -84,8 +84,8 @@ pub(crate) fn warnings(report: &Report) -> Vec<String> {
 /// The sources with too few samples.
 fn too_few(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
-    let none_passes = report.total.samples == 0 && report.recording.samples != 0;
-    if none_passes || report.recording.samples == 0 && report.recording.is_of_trace() {
+    let explain_empty_result = report.total.samples == 0 && report.recording.samples != 0;
+    if explain_empty_result || report.recording.samples == 0 && report.recording.is_of_trace() {
         // There is one sentence for that, of all sources.
         return warnings;
     }
@@ -128,7 +128,7 @@ fn multiplexed(report: &Report) -> Option<String> {
             Some((source.name.to_string(), slices.running_share()))
         })
         .collect();
-    took_turns(&shares, "their events are scaled up")
+    multiplexing_warning(&shares, "their events are scaled up")
 }
 
 /// What went wrong while it was recorded.
@@ -213,7 +213,7 @@ fn samples_lost(recording: &Recording) -> Option<String> {
 }
 
 /// The message that sources were sampled for only part of the time.
-pub(crate) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<String> {
+pub(crate) fn multiplexing_warning(sources: &[(String, f64)], what_then: &str) -> Option<String> {
     let parts = sources.iter().map(|(name, part)| format!("{name} {:.1} %", part * 100.0));
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| {

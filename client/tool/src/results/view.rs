@@ -11,7 +11,7 @@ use halprof_measure::statistics::confidence_of_mean;
 use shared_types::request::machine::Processor;
 
 /// How counts become rows.
-pub(crate) struct View<'a> {
+pub(crate) struct RowBuilder<'a> {
     /// What is counted; counts name them by their indexes.
     pub(crate) events: Vec<CountedEvent>,
     /// Where it is counted.
@@ -74,7 +74,7 @@ fn types_differ(processors: &[Processor]) -> bool {
     processors.windows(2).any(|two| two[0].core_type != two[1].core_type)
 }
 
-impl View<'_> {
+impl RowBuilder<'_> {
     /// The names of these events.
     pub(crate) fn labels(&self, indexes: &[usize]) -> Vec<String> {
         let events = indexes.iter().filter_map(|&index| self.events.get(index));

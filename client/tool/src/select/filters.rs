@@ -41,7 +41,7 @@ fn addresses(text: &str) -> Result<Range<u64>> {
 }
 
 /// Why no sample passes the filters: the names that no sample has, each with those that may be meant.
-pub(crate) fn none_passes(
+pub(crate) fn explain_empty_result(
     options: &args::Filters,
     files: &[PathBuf],
     path: &SymbolPath,

@@ -6,13 +6,13 @@ use crate::select::event_set::items;
 use halprof_measure::tracing::session::plan::{TraceEvent, counted_by_default, resolve};
 use halprof_measure::tracing::session::{ProfileSource, Tracing};
 
-pub(crate) struct Offer {
+pub(crate) struct TraceSources {
     pub(crate) sources: Vec<ProfileSource>,
     /// How many sources one session can count; `None` if the backend does not say.
     pub(crate) counters: Option<u32>,
 }
 
-impl Offer {
+impl TraceSources {
     pub(crate) fn of(tracing: &mut dyn Tracing) -> Result<Self> {
         Ok(Self { sources: tracing.sources()?, counters: tracing.counters()? })
     }

@@ -17,7 +17,7 @@ use crate::select::event_set::{EventSet, Purpose};
 use crate::select::meaning;
 use crate::select::periods::Period;
 use crate::select::sample_size::Advice;
-use crate::select::trace_plan::Offer;
+use crate::select::trace_plan::TraceSources;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use crate::target::{limits, machine_id, seal_key};
@@ -47,7 +47,7 @@ pub(super) fn run(
         refuse_trace(&options.output)?;
         runner.follow(process)?;
     }
-    let offer = Offer::of(tracing)?;
+    let offer = TraceSources::of(tracing)?;
     let events = events(options, &offer).map_err(|error| ctx.without_counters(error))?;
     let target = OutputFile::of(&options.output, output)?;
     let progress = output.progress(runner.length_ns());
@@ -65,7 +65,7 @@ pub(super) fn run(
 }
 
 /// What is sampled, as many sources as there are counters for.
-fn events(options: &args::Record, offer: &Offer) -> Result<Vec<TraceEvent>> {
+fn events(options: &args::Record, offer: &TraceSources) -> Result<Vec<TraceEvent>> {
     let events = match offer.named(&options.selection)? {
         Some(events) => events,
         None => sampled_by_default(&offer.sources).into_iter().collect(),

@@ -90,7 +90,8 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
     let mut warnings = warnings(&branches);
     warnings.extend(filters::given_twice(&options.files));
     let recording = &branches.recording;
-    let status = recording_warnings::introduce(recording, &warnings, &branches.symbols, output);
+    let status =
+        recording_warnings::print_warnings(recording, &warnings, &branches.symbols, output);
     let how = recording.metadata.branches.clone().unwrap_or_default();
     let result = BranchesResult {
         header: Header::new(&options.files, recording),

@@ -146,7 +146,7 @@ pub(super) fn run(
             .into_iter()
             .map(|warning| format!("{file}: {warning}"));
         let own: Vec<String> = own.collect();
-        status = status.max(recording_warnings::introduce(&run.recording, &own, &[], output));
+        status = status.max(recording_warnings::print_warnings(&run.recording, &own, &[], output));
         warnings.extend(own);
     }
     let sources = sources(&runs)?;

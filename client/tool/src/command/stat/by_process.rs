@@ -13,7 +13,7 @@ use crate::output::number::{bound, optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::results::count_row::UNKNOWN;
 use crate::results::counts::{Counts, EventCounts};
-use crate::results::view::View;
+use crate::results::view::RowBuilder;
 use crate::select::filters::Names;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
@@ -141,7 +141,7 @@ impl Samples {
     }
 
     /// The counts of a run, divided; largest first within each event.
-    pub(super) fn rows(&self, view: &View<'_>, counts: &Counts) -> Vec<PartRow> {
+    pub(super) fn rows(&self, view: &RowBuilder<'_>, counts: &Counts) -> Vec<PartRow> {
         counts.events.iter().flat_map(|counts| self.divide(view, counts)).collect()
     }
 
@@ -151,7 +151,7 @@ impl Samples {
         &self,
         processes: &[String],
         rows: &mut Vec<PartRow>,
-        view: &View<'_>,
+        view: &RowBuilder<'_>,
         counts: &Counts,
     ) -> Option<String> {
         let names = Names::new(processes);
@@ -173,7 +173,7 @@ impl Samples {
 
     /// The row of a process in which no sample was taken: it has no more than the bound, in which are
     /// all events of processors without a sample.
-    fn without_samples(&self, named: &str, view: &View<'_>, counts: &EventCounts) -> PartRow {
+    fn without_samples(&self, named: &str, view: &RowBuilder<'_>, counts: &EventCounts) -> PartRow {
         let id = named.parse().ok();
         let running = id.and_then(|id| self.processes.get(&id)?.last());
         let by_cpu = self.by_cpu(counts);
@@ -209,7 +209,7 @@ impl Samples {
         by_cpu.collect()
     }
 
-    fn divide(&self, view: &View<'_>, counts: &EventCounts) -> Vec<PartRow> {
+    fn divide(&self, view: &RowBuilder<'_>, counts: &EventCounts) -> Vec<PartRow> {
         let event = view.events.get(counts.event);
         let source = event.map_or("", |event| event.label.as_str());
         let total = Estimate::sum(counts.by_processor.values().copied()).value;

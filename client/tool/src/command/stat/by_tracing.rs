@@ -1,7 +1,7 @@
 //! `stat` by Windows' own tracing: a session writes a trace while the program runs, and its context
 //! switches are counted by. With `--passes` the program runs again for each session.
 
-use super::from_trace::{self, Traces};
+use super::from_trace::{self, TraceMeasurement};
 use super::interval_writer::owns_output;
 use crate::cli::args::{self, Selection};
 use crate::metrics::Metrics;
@@ -13,7 +13,7 @@ use crate::run::interrupt::interrupted;
 use crate::run::runner::Runner;
 use crate::run::tracing::{self, Traced};
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::trace_plan::Offer;
+use crate::select::trace_plan::TraceSources;
 use crate::target::context::Context;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
 use halprof_measure::tracing::session::plan::{TraceEvent, find, sessions};
@@ -31,7 +31,7 @@ pub(super) fn run(
     let query = from_trace::query(options)?;
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output(options, output))?;
-    let offer = Offer::of(tracing)?;
+    let offer = TraceSources::of(tracing)?;
     let events = offer.counted(&options.selection).map_err(|error| ctx.without_counters(error))?;
     let may_drop = options.selection.is_default();
     if events.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn run(
     let sources = passes.iter().flat_map(|counts| &counts.sources);
     let errata = EventErrata::traced(&event_set, sources, &mut ctx.connection);
     let machine = (event_set.processors(), errata);
-    let traces = Traces::new(options, &passes, (&metrics, requested), machine, output);
+    let traces = TraceMeasurement::new(options, &passes, (&metrics, requested), machine, output);
     let traces = traces.requested(&events);
     let description = ctx.machine_info.description.clone();
     let status = traces.show((description, runner.scope(&event_set)), warnings, None)?;
@@ -91,7 +91,7 @@ fn count(
 }
 
 /// Warning about cycles that are usually counted, and that Windows does not list: on AMD.
-fn without_cycles(offer: &Offer) -> Option<String> {
+fn without_cycles(offer: &TraceSources) -> Option<String> {
     find("cycles", &offer.sources).is_none().then(|| {
         "Windows lists no cycles here, so none are counted; `halprof list --event-format wprp` \
          writes a profile with the vendor's events, which Windows' own tools can count"

@@ -1,6 +1,6 @@
 //! `stat --diff`: what is compared of two results.
 
-use crate::metrics::Worse;
+use crate::metrics::WorseWhen;
 use crate::results::diff::{Compared, Figure, SECONDS};
 use halprof_measure::selection::format_processors;
 use serde::Deserialize;
@@ -62,7 +62,7 @@ struct Metric {
     scaled: bool,
     error: Option<f64>,
     confidence: Option<f64>,
-    worse: Option<Worse>,
+    worse: Option<WorseWhen>,
 }
 
 impl Compared for ComparedStat {

@@ -4,14 +4,14 @@ use super::result::{Interval, PassRow, RunRow, StatResult, StatRows, TopDownRow}
 use super::topdown::TopDown;
 use crate::results::count_row;
 use crate::results::counts::{Counts, Pass};
-use crate::results::view::View;
+use crate::results::view::RowBuilder;
 use crate::run::interrupt::interrupted;
 use crate::run::scope::Scope;
 use std::collections::BTreeMap;
 use std::slice;
 
 pub(super) struct Evaluation<'a> {
-    pub(super) view: View<'a>,
+    pub(super) view: RowBuilder<'a>,
     /// Where the slots went, if requested.
     pub(super) topdown: Option<TopDown>,
 }

@@ -6,7 +6,7 @@ use super::interval_writer::IntervalWriter;
 use super::result::{
     Interval, PartRow, ShareOfCount, StatRows, Switched, ThreadOfProcess, TraceRow,
 };
-use crate::cli::args::{self, Dividing, joined, refuse};
+use crate::cli::args::{self, DivideBy, joined, refuse};
 use crate::metrics::{Metrics, Requested};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
@@ -14,7 +14,7 @@ use crate::output::number::{seconds, thousands};
 use crate::output::{MachineInfo, Output};
 use crate::results::counts::{By, Counts, EventCounts, Pass};
 use crate::results::errata::EventErrata;
-use crate::results::view::{CountedEvent, View};
+use crate::results::view::{CountedEvent, RowBuilder};
 use crate::run::scope::Scope;
 use crate::select::filters::Names;
 use crate::select::time;
@@ -57,7 +57,8 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
     let scope = Scope { processor_count: counts.processor_count, ..Scope::default() };
     let passes = [counts];
     let errata = EventErrata::default();
-    let traces = Traces::new(options, &passes, (&metrics, requested), (&[], errata), output);
+    let traces =
+        TraceMeasurement::new(options, &passes, (&metrics, requested), (&[], errata), output);
     traces.show((machine.description, scope), Vec::new(), Some(file))
 }
 
@@ -123,15 +124,15 @@ pub(super) fn query(options: &args::Stat) -> Result<Query> {
 }
 
 /// The traces of a measurement, one for each pass.
-pub(super) struct Traces<'a> {
+pub(super) struct TraceMeasurement<'a> {
     options: &'a args::Stat,
     output: &'a Output,
     evaluation: Evaluation<'a>,
-    passes: Vec<TracePass<'a>>,
+    passes: Vec<TracePassCounts<'a>>,
 }
 
 /// The trace of a pass, and which of its cells are shown.
-struct TracePass<'a> {
+struct TracePassCounts<'a> {
     counts: &'a TraceCounts,
     /// Its number, if there are several.
     number: Option<u32>,
@@ -148,7 +149,7 @@ struct Part<'a, K> {
     sums: Sums,
 }
 
-impl<'a> Traces<'a> {
+impl<'a> TraceMeasurement<'a> {
     /// `machine`: the processors on which the traces were made, and the errata of each event; none of
     /// them is known of a file.
     pub(super) fn new(
@@ -161,7 +162,7 @@ impl<'a> Traces<'a> {
         let processors = processors(passes, machine);
         let by = By::new(&processors, options.per_cpu, options.per_core_type || output.is_text());
         let sources = passes.iter().flat_map(|counts| &counts.sources);
-        let view = View {
+        let view = RowBuilder {
             events: sources.map(|source| CountedEvent::named(source)).collect(),
             processors,
             errata,
@@ -178,7 +179,7 @@ impl<'a> Traces<'a> {
                 let process = counts.process_of(cell);
                 shown.pass_process(process.name.as_deref(), process.id)
             };
-            let pass = TracePass {
+            let pass = TracePassCounts {
                 counts,
                 number: (passes.len() > 1).then_some(number),
                 first_event,
@@ -249,7 +250,7 @@ impl<'a> Traces<'a> {
     }
 
     /// What these cells of a pass counted on each processor.
-    fn by_processor(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<EventCounts> {
+    fn by_processor(&self, pass: &TracePassCounts<'_>, cells: &[&Cell]) -> Vec<EventCounts> {
         let mut sums = summed(cells, |cell| u32::from(cell.processor));
         // A processor on which nothing ran counted nothing, and has no row of its own.
         if self.evaluation.view.by != By::Processor {
@@ -261,7 +262,7 @@ impl<'a> Traces<'a> {
     }
 
     /// The intervals in which something was switched.
-    fn intervals(&self, pass: &TracePass<'_>) -> Result<Vec<Interval>> {
+    fn intervals(&self, pass: &TracePassCounts<'_>) -> Result<Vec<Interval>> {
         let Some(length) = query(self.options)?.interval_ns else {
             return Ok(Vec::new());
         };
@@ -283,16 +284,16 @@ impl<'a> Traces<'a> {
     }
 
     /// Adds the rows of the threads or processes, if they are requested.
-    fn divide(&self, pass: &TracePass<'_>, cells: &[&Cell], rows: &mut StatRows) {
+    fn divide(&self, pass: &TracePassCounts<'_>, cells: &[&Cell], rows: &mut StatRows) {
         match self.options.by {
-            Some(Dividing::Thread) => rows.by_thread.extend(self.thread_rows(pass, cells)),
-            Some(Dividing::Process) => rows.by_process.extend(self.process_rows(pass, cells)),
+            Some(DivideBy::Thread) => rows.by_thread.extend(self.thread_rows(pass, cells)),
+            Some(DivideBy::Process) => rows.by_process.extend(self.process_rows(pass, cells)),
             None => {}
         }
     }
 
     /// A row for each thread, type of core and source.
-    fn thread_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<PartRow> {
+    fn thread_rows(&self, pass: &TracePassCounts<'_>, cells: &[&Cell]) -> Vec<PartRow> {
         let TraceCounts { threads, .. } = pass.counts;
         let core_types: BTreeMap<u32, &str> = self
             .evaluation
@@ -315,7 +316,7 @@ impl<'a> Traces<'a> {
     }
 
     /// A row for each process and source.
-    fn process_rows(&self, pass: &TracePass<'_>, cells: &[&Cell]) -> Vec<PartRow> {
+    fn process_rows(&self, pass: &TracePassCounts<'_>, cells: &[&Cell]) -> Vec<PartRow> {
         let TraceCounts { threads, processes, .. } = pass.counts;
         let mut all = Sums::default();
         pass.counts.cells.iter().for_each(|cell| all.add(&cell.sums));
@@ -338,7 +339,7 @@ impl<'a> Traces<'a> {
     /// A row for each source of a part, with what the switches say besides.
     fn rows<K>(
         &self,
-        pass: &TracePass<'_>,
+        pass: &TracePassCounts<'_>,
         part: &Part<'_, K>,
         process: usize,
         thread: Option<ThreadOfProcess>,
@@ -371,7 +372,7 @@ impl<'a> Traces<'a> {
     }
 }
 
-impl TracePass<'_> {
+impl TracePassCounts<'_> {
     /// Whether all that the shown threads did is in the counts.
     fn is_complete(&self) -> bool {
         let threads = &self.counts.threads;
@@ -439,14 +440,14 @@ fn summed<K: Ord>(cells: &[&Cell], key: impl Fn(&Cell) -> K) -> BTreeMap<K, Sums
 
 impl TraceRow {
     /// What is true of the traces of all passes together: `processes` are those that are shown.
-    fn new(passes: &[TracePass<'_>], processes: &[String], file: Option<&Path>) -> Self {
+    fn new(passes: &[TracePassCounts<'_>], processes: &[String], file: Option<&Path>) -> Self {
         let mut row = Self {
             file: file.map(|file| file.display().to_string()),
             processes: processes.to_vec(),
             ..Self::default()
         };
-        row.complete = passes.iter().all(TracePass::is_complete);
-        for TracePass { counts, .. } in passes {
+        row.complete = passes.iter().all(TracePassCounts::is_complete);
+        for TracePassCounts { counts, .. } in passes {
             let switches = counts.cells.iter().map(|cell| cell.sums.switches);
             row.switches = switches.fold(row.switches, u64::saturating_add);
             row.unknown.add(&counts.unknown);

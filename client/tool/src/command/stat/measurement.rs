@@ -50,7 +50,7 @@ const RESERVE_NS: u64 = 1_000_000_000;
 
 /// Which measurement it is, with the number of the run and of the pass if there are several.
 #[derive(Clone, Copy)]
-struct PassOf<'a> {
+struct PassId<'a> {
     events: &'a [usize],
     run: Option<u32>,
     pass: Option<u32>,
@@ -63,7 +63,7 @@ struct Reading {
     counts: Vec<Vec<Count>>,
 }
 
-impl PassOf<'_> {
+impl PassId<'_> {
     /// What was counted between two readings.
     fn interval(
         self,
@@ -139,7 +139,7 @@ impl<'a> Measurement<'a> {
             let mut counts = Counts::default();
             for (pass, events) in (1..).zip(sets) {
                 let pass = (sets.len() > 1).then_some(pass);
-                match self.pass(PassOf { events, run: (repeat > 1).then_some(run), pass }) {
+                match self.pass(PassId { events, run: (repeat > 1).then_some(run), pass }) {
                     Ok((one, counted)) => {
                         self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
                         counts.add(one, counted);
@@ -166,7 +166,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// Runs everything once, and counts some of the events.
-    fn pass(&mut self, of: PassOf<'_>) -> Result<(Pass, Vec<EventCounts>)> {
+    fn pass(&mut self, of: PassId<'_>) -> Result<(Pass, Vec<EventCounts>)> {
         let event_set = self.event_set;
         let setup = event_set.setup_of(of.events);
         self.runner.prepare()?;

@@ -5,7 +5,7 @@ use crate::metrics::{Counted, MetricRow, Metrics, TopDownMetric, never_scheduled
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::results::counts::Counts;
-use crate::results::view::View;
+use crate::results::view::RowBuilder;
 use crate::select::event_set::{EventSet, choose, countable};
 use crate::select::time::nanoseconds;
 use crate::target::context::Context;
@@ -137,7 +137,7 @@ impl TopDown {
     }
 
     /// The results, from everything that was measured.
-    pub(super) fn rows(&self, view: &View<'_>, runs: &[Counts]) -> Vec<TopDownRow> {
+    pub(super) fn rows(&self, view: &RowBuilder<'_>, runs: &[Counts]) -> Vec<TopDownRow> {
         let mut rows = Vec::new();
         for cpu_type in &self.cpu_types {
             let sums = cpu_type.sums(view, runs);
@@ -224,7 +224,7 @@ impl CpuType {
     }
 
     /// What each event counted on processors of this CPU type, in all runs together.
-    fn sums<'a>(&self, view: &'a View<'_>, runs: &[Counts]) -> Vec<(&'a str, Estimate)> {
+    fn sums<'a>(&self, view: &'a RowBuilder<'_>, runs: &[Counts]) -> Vec<(&'a str, Estimate)> {
         let is_own = |processor: &&Processor| processor.cpu_type == self.number;
         let own: Vec<u32> = view.processors.iter().filter(is_own).map(|one| one.index).collect();
         let sum = |(index, label): (usize, &'a str)| {

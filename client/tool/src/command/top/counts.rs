@@ -8,7 +8,7 @@ use crate::output::table::Column;
 use crate::results::count_row::CountRow;
 use crate::results::counts::{Counts, EventCounts};
 use crate::results::errata;
-use crate::results::view::View;
+use crate::results::view::RowBuilder;
 use crate::select::event_set::EventSet;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
@@ -45,14 +45,14 @@ pub(crate) struct RatedCount {
 /// The readings, evaluated.
 pub(super) struct LiveCounts<'a> {
     event_set: &'a EventSet,
-    view: View<'a>,
+    view: RowBuilder<'a>,
     rates: Rates,
     interval: Interval,
     elapsed: Duration,
 }
 
 impl<'a> LiveCounts<'a> {
-    pub(super) fn new(event_set: &'a EventSet, view: View<'a>) -> Self {
+    pub(super) fn new(event_set: &'a EventSet, view: RowBuilder<'a>) -> Self {
         let events = event_set.events.len();
         let processors = event_set.selected().map(|one| one.index as usize + 1).max();
         let mut rates = Rates::new(view.frequency);

@@ -116,9 +116,9 @@ fn spark(trace: &[f32], bars: &[char]) -> String {
 
 /// The last values of each row.
 #[derive(Default)]
-struct Traces(HashMap<String, Vec<f32>>);
+struct TraceMeasurement(HashMap<String, Vec<f32>>);
 
-impl Traces {
+impl TraceMeasurement {
     /// Adds an interval's values, and gives each row its own.
     fn take(&mut self, picture: &mut Picture) {
         for trace in self.0.values_mut() {
@@ -156,7 +156,7 @@ pub(super) struct State {
     latest: Picture,
     /// What was shown when the picture was paused.
     paused: Option<Box<Picture>>,
-    traces: Traces,
+    traces: TraceMeasurement,
     /// Which of the tables is shown.
     table: usize,
     /// The first row that is shown.
