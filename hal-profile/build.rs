@@ -1,4 +1,4 @@
-//! Turns the tables of `data/` into the rows of `source`: for each table an array expression in
+//! Turns the tables of `facts` into the rows of `source`: for each table an array expression in
 //! OUT_DIR, made of calls to the constructors in the module that includes it.
 
 use halprof_facts::{AmdModels, Output, Row, amd_generations, parse_number, table};

@@ -1,4 +1,4 @@
-//! Turns the tables of `hal-profile/data` into those of `source/texts.rs`: for each `SourceTable`,
+//! Turns the tables of `facts` into those of `source/texts.rs`: for each `SourceTable`,
 //! the texts of its sources by number. And the messages of `facts/errors.csv` into those of `error.rs`.
 
 use halprof_facts::{Output, Row, amd_generations, refusals, table};

@@ -1,7 +1,7 @@
 //! Profile sources: rows of tables.
 //!
 //! A row gives a source's number in Windows, the event that the processor counts for it, and how
-//! well that event fits the source's name. The facts are in the CSV files in `data/`; the build
+//! well that event fits the source's name. The facts are in the CSV files in `/facts`; the build
 //! script turns them into the tables of the modules below, one for each interface. Names and notes
 //! are not needed to count: clients have them, from the same files.
 

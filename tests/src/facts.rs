@@ -137,11 +137,11 @@ pub const GENERATIONS: [AmdGeneration; 13] = [
     AmdGeneration::Zen6,
 ];
 
-/// The records of `hal-profile/data/$name.csv`, which the rows of sources are generated from.
+/// The records of `facts/$name.csv`, which the rows of sources are generated from.
 #[macro_export]
 macro_rules! source_data {
     ($name:literal) => {
-        $crate::facts::records(include_str!(concat!("../../hal-profile/data/", $name, ".csv")))
+        $crate::facts::records(include_str!(concat!("../../facts/", $name, ".csv")))
     };
 }
 

@@ -27,7 +27,7 @@ fn counters_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn escrs_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
-    let records = records("hal-profile/data/p4-escr.csv")?;
+    let records = records("facts/p4-escr.csv")?;
     assert_eq!(records.len(), ESCRS.len());
     for (record, escr) in records.iter().zip(&ESCRS) {
         assert_eq!(&record[0], escr.name);
@@ -43,7 +43,7 @@ fn escrs_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
 #[test]
 fn an_escr_feeds_counters_of_one_group() -> Result<(), Box<dyn Error>> {
     let counters = records("tests/data/p4-counters.csv")?;
-    for (record, escr) in records("hal-profile/data/p4-escr.csv")?.iter().zip(&ESCRS) {
+    for (record, escr) in records("facts/p4-escr.csv")?.iter().zip(&ESCRS) {
         for &number in escr.counters {
             assert_eq!(record[3], counters[usize::from(number)][2], "{}", escr.name);
         }
@@ -63,7 +63,7 @@ fn a_counter_and_a_select_mean_one_escr() {
 
 #[test]
 fn events_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
-    let records = records("hal-profile/data/p4-events.csv")?;
+    let records = records("facts/p4-events.csv")?;
     assert_eq!(records.len(), events::ROWS.len());
     for (record, row) in records.iter().zip(&events::ROWS) {
         assert_eq!(&record[0], row.name);

@@ -1,6 +1,6 @@
 //! Do the sources of Pentium, P6 and NetBurst match the manuals?
 //!
-//! The rows are generated from `hal-profile/data`; the expectations here are written by hand.
+//! The rows are generated from `facts`; the expectations here are written by hand.
 
 use hal_profile::historic::registers::netburst::escr_msrs;
 use hal_profile::historic::select::{NetBurstSelect, Select as Historic, Upstream};

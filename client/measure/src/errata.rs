@@ -1,4 +1,4 @@
-//! The vendors' errata that change counts: those of hal-profile/data/errata.csv, by processor,
+//! The vendors' errata that change counts: those of facts/errata.csv, by processor,
 //! select and counter, and those that the vendors' lists name for an event.
 
 use crate::catalog::CpuType;
@@ -71,7 +71,7 @@ const NOTE: &str = "note";
 const OF_EVENT: &str = "documented by Intel for this event";
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let text = include_str!("../../../hal-profile/data/errata.csv");
+    let text = include_str!("../../../facts/errata.csv");
     csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
 });
 

@@ -1,4 +1,4 @@
-//! The names and notes of profile sources, from the tables in `hal-profile/data` that the driver's
+//! The names and notes of profile sources, from the tables in `facts` that the driver's
 //! rows are made of.
 
 use shared_types::{ProfileSource, SourceNote, SourceTable};

@@ -215,7 +215,7 @@ fn reset_clears_everything() {
 #[test]
 fn rows_agree_with_the_published_events_on_every_processor() {
     let mut published = csv::Reader::from_reader(
-        include_str!("../../../../hal-profile/data/p6-events.csv").as_bytes(),
+        include_str!("../../../../facts/p6-events.csv").as_bytes(),
     );
     let records: Vec<csv::StringRecord> =
         published.records().collect::<Result<_, _>>().expect("well-formed");

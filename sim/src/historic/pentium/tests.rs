@@ -138,7 +138,7 @@ fn reset_clears_cesr() {
 #[test]
 fn rows_agree_with_the_published_events() {
     let mut published = csv::Reader::from_reader(
-        include_str!("../../../../hal-profile/data/p5-events.csv").as_bytes(),
+        include_str!("../../../../facts/p5-events.csv").as_bytes(),
     );
     let records: Vec<csv::StringRecord> =
         published.records().collect::<Result<_, _>>().expect("well-formed");

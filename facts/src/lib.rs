@@ -1,5 +1,5 @@
-//! Reads the fact tables: those of `hal-profile/data`, the errors of `facts`, and AMD's generations,
-//! which stand in `client/events/data` because halprof-events is published alone.
+//! Reads the fact tables that stand beside it, and AMD's generations, which stand in
+//! `client/events/data` because halprof-events is published alone.
 //!
 //! For build scripts and for programs that print the tables. A malformed table ends them, with the
 //! file, the line and the column.
@@ -10,10 +10,11 @@ use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../data");
-const ERRORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../facts/errors.csv");
+/// Where the tables are: beside this crate.
+const TABLES: &str = env!("CARGO_MANIFEST_DIR");
+const ERRORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/errors.csv");
 const AMD_GENERATIONS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../client/events/data/amd-generations.csv");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../client/events/data/amd-generations.csv");
 
 /// A row of a table: its texts by the names of their columns.
 #[derive(Clone, Debug)]
@@ -65,12 +66,12 @@ impl Index<&str> for Row {
     }
 }
 
-/// The rows of a table of `hal-profile/data`.
+/// The rows of a table.
 ///
 /// # Panics
 /// If it cannot be read.
 pub fn table(name: &str) -> Vec<Row> {
-    read(&Path::new(DATA).join(name).with_extension("csv"))
+    read(&Path::new(TABLES).join(name).with_extension("csv"))
 }
 
 /// Some models of a family of AMD's, all of one generation.
@@ -163,7 +164,7 @@ impl Output {
     /// # Panics
     /// Outside of a build script.
     pub fn of_build_script() -> Self {
-        Self::watching(&[DATA, ERRORS, AMD_GENERATIONS])
+        Self::watching(&[TABLES, AMD_GENERATIONS])
     }
 
     /// The same of one that reads the errors alone: everything depends on shared-types, and would be
