@@ -582,7 +582,7 @@ fn stuck_until_removal(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), 
 /// What a scenario yields, if that is wrong.
 type Difference = Result<Option<String>, Violation>;
 
-fn unless<T: std::fmt::Debug>(right: bool, found: T) -> Option<String> {
+fn unless(right: bool, found: &impl std::fmt::Debug) -> Option<String> {
     (!right).then(|| format!("{found:?}"))
 }
 
@@ -596,42 +596,42 @@ fn working(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Device, Violatio
 fn late_ticks(file: &[u8], leaves: &[Leaves], seed: u64, memory: bool) -> Difference {
     let device = working(file, &repeat(leaves, ticks::PROCESSORS), seed)?;
     let events = ticks::overtaken_ticks(device, memory)?;
-    Ok(unless(!memory || ticks::is_uneventful(&events), events))
+    Ok(unless(!memory || ticks::is_uneventful(&events), &events))
 }
 
 fn nothing_runs(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
     let read = ticks::read_where_nothing_runs(working(file, leaves, seed)?)?;
-    Ok(unless(read == 0, read))
+    Ok(unless(read == 0, &read))
 }
 
 fn ticks_at_any_instruction(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
     let device = Device::new(file, &leaves[..1], seed).expect("a machine");
     let (_, missed) = ticks::ticks_at_any_instruction(device, seed)?;
-    Ok(unless(missed == 0, missed))
+    Ok(unless(missed == 0, &missed))
 }
 
 fn handler_and_threads_kept(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
     let masked = left::handler_and_threads_are_kept(working(file, leaves, seed)?)?;
-    Ok(unless(masked.is_empty(), masked))
+    Ok(unless(masked.is_empty(), &masked))
 }
 
 fn no_page(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
     let mut device = Device::new(file, leaves, seed).expect("a machine");
     assert_eq!(device.load()?, 0);
     let refusal = faults::no_page_of_the_local_apic(device)?;
-    Ok(unless(refusal == Some(faults::NO_PAGE), refusal))
+    Ok(unless(refusal == Some(faults::NO_PAGE), &refusal))
 }
 
 fn last_without_memory(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
     let counted = added::the_last_one_without_memory(working(file, leaves, seed)?)?;
-    Ok(unless(counted.len() == PROCESSORS + 1, counted))
+    Ok(unless(counted.len() == PROCESSORS + 1, &counted))
 }
 
 fn nmi_where_unknown(file: &[u8], leaves: &[Leaves], seed: u64) -> Difference {
     let device = Device::new(file, leaves, seed).expect("a machine");
     let (before, after) =
         faults::interrupted_on_an_unknown_processor(device, &leaves[0], false, true)?;
-    Ok(unless(after == before, after))
+    Ok(unless(after == before, &after))
 }
 
 /// A processor is added while the device is being removed: before its hardware is released, or
