@@ -200,6 +200,9 @@ pub struct Machine {
     pub unmodelled: Vec<String>,
     /// Interrupts and timers come at any moment, not only because of a workload.
     pub disturbed: bool,
+    /// The bytes of stack that the driver may use beyond the limit: for one that is built otherwise than
+    /// the shipped one.
+    pub more_stack: u64,
     /// Slices have a few instructions only: so what comes between two of them is likely to be tried.
     pub finely: bool,
     /// Overflow interrupts that were delivered to the driver.
@@ -234,6 +237,7 @@ impl Machine {
             budget: Budget::default(),
             unmodelled: Vec::new(),
             disturbed: false,
+            more_stack: 0,
             finely: false,
             interrupts: 0,
             contended: 0,

@@ -1,6 +1,7 @@
 //! Whichever call fails, is everything before it undone, and does the driver go on?
 
 use crate::client::{Client, client};
+use hal_profile::run::overflow::Interrupted;
 use halprof_tests::backend::unbroken;
 use halprof_tests::driver;
 use halprof_tests::requests::{bytes, configure, header, spec};
@@ -9,7 +10,7 @@ use nt_model::{Device, Violation};
 use shared_types::request::counts::{Count, SNAPSHOT_BYTES_MAX, Snapshot};
 use shared_types::request::session::{Opened, Spec};
 use shared_types::request::{RequestCode, counts, machine, samples, session, source};
-use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+use shared_types::{ErrorCode, Mode, NtStatus, ReplyHeader};
 use sim::Processor;
 use sim::cpu::cpuid::Leaves;
 use sim::machines::models::{find, repeat};
@@ -298,7 +299,8 @@ pub(crate) fn interrupted_on_an_unknown_processor(
     let other = if nmi { entry & !LVTPC_MODE | LVTPC_NMI } else { entry };
     let before = other | LVTPC_MASK;
     set_lvtpc(processor, before);
-    client.spurious_interrupt(last);
+    let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
+    client.model.machine.interrupt(last, idle)?;
     let after = lvtpc(client.processor(last));
     set_lvtpc(client.processor(last), entry);
     client.granted(session::STOP, number);

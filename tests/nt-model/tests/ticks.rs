@@ -15,6 +15,7 @@ use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
 use shared_types::request::session::{self, Configure, EVENTS, SAMPLE, Spec};
 use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
 use sim::cpu::event::Event;
+use std::ops::RangeInclusive;
 
 const TOTAL_ISSUES: u32 = 2;
 /// Processors with a late tick: the more, the likelier it is that one of them puts an event at the
@@ -23,9 +24,9 @@ pub(crate) const PROCESSORS: usize = 16;
 /// The calls of a START that may fail before it asks for its sample rings: the counters, the handler,
 /// the ring of events.
 const BEFORE_THE_RINGS: u64 = 3;
-/// How late a tick then begins, in steps of its processor: about as many as START takes to give the
-/// ring of events back, if there is no memory for the others.
-const SOON: u16 = 300;
+/// How late a tick then begins, in steps of its processor: START takes some hundred to give the ring of
+/// events back, if there is no memory for the others.
+const SOON: RangeInclusive<u16> = 64..=1024;
 /// More calls than any request makes.
 const MANY: u64 = 1 << 20;
 const PERIOD: u64 = 5_000;
@@ -46,7 +47,8 @@ fn send(
         assert!(machine.go_on()?, "a request that nobody serves");
         if !machine.finely && machine.kernel.fail_after <= late {
             machine.finely = true;
-            machine.hasten_dpcs(SOON);
+            let soon = machine.rng.u16(SOON);
+            machine.hasten_dpcs(soon);
         }
     }
     machine.finely = false;

@@ -47,7 +47,7 @@ impl Machine {
             charged.map_err(|violation| self.engine.with_stack(violation))?;
         }
         let (name, ran) = (activity.name, activity.ran);
-        let broken = if stack.used() > STACK_LIMIT && !in_handler {
+        let broken = if stack.used() > STACK_LIMIT + self.more_stack && !in_handler {
             let what = format!("{name} uses {} bytes of its stack", stack.used());
             Some(Violation::new(Rule::Stack, what))
         } else if ran > SPIN_LIMIT {
