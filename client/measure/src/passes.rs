@@ -174,8 +174,13 @@ mod tests {
     }
 
     fn raw(count: u64, group_of: impl Fn(u64) -> u16) -> Vec<EventSpec> {
-        let spec =
-            |select| Spec { filter: Spec::USER, group: group_of(select), ..Spec::of_raw(select) };
+        // No event has the code 0.
+        let select = |number| (number / 255) << 8 | (number % 255 + 1);
+        let spec = |number| Spec {
+            filter: Spec::USER,
+            group: group_of(number),
+            ..Spec::of_raw(select(number))
+        };
         events((1..=count).map(spec))
     }
 
