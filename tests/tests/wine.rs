@@ -10,8 +10,8 @@ const PROGRAM: &str = "program.exe";
 
 /// A folder with a program, and Wine's prefix.
 pub(crate) struct Wine {
-    wine: PathBuf,
-    wineserver: PathBuf,
+    loader: PathBuf,
+    server: PathBuf,
     folder: TempDir,
 }
 
@@ -19,15 +19,15 @@ impl Wine {
     /// With the program of a C file in `wine/` that needs these libraries. `None`, with a message, if
     /// something is missing.
     pub(crate) fn new(source: &str, libraries: &[&str]) -> Option<Self> {
-        let wine = package::tool("wine64", "wine64")?;
-        let wineserver = package::tool("wineserver64", "wine64")?;
+        let loader = package::tool("wine64", "wine64")?;
+        let server = package::tool("wineserver64", "wine64")?;
         let gcc = package::tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64-win32")?;
         let folder = tempfile::tempdir().expect("a folder");
         let mut gcc = Command::new(gcc);
         gcc.args(["-Wall", "-Werror", "-o"]).arg(folder.path().join(PROGRAM));
         gcc.arg(Path::new(SOURCES).join(source)).args(libraries);
         let _ = package::output(&mut gcc);
-        Some(Self { wine, wineserver, folder })
+        Some(Self { loader, server, folder })
     }
 
     /// The folder in which the program runs.
@@ -37,7 +37,7 @@ impl Wine {
 
     /// Runs the program.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        let mut wine = self.command(&self.wine);
+        let mut wine = self.command(&self.loader);
         wine.arg(PROGRAM).args(arguments).output().expect("Wine runs")
     }
 
@@ -55,7 +55,7 @@ impl Drop for Wine {
     /// Ends the processes of this Wine prefix, and no others.
     fn drop(&mut self) {
         for verb in ["--kill", "--wait"] {
-            let _ = self.command(&self.wineserver).arg(verb).status();
+            let _ = self.command(&self.server).arg(verb).status();
         }
     }
 }
