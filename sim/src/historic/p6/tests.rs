@@ -214,9 +214,8 @@ fn reset_clears_everything() {
 
 #[test]
 fn rows_agree_with_the_published_events_on_every_processor() {
-    let mut published = csv::Reader::from_reader(
-        include_str!("../../../../facts/p6-events.csv").as_bytes(),
-    );
+    let mut published =
+        csv::Reader::from_reader(include_str!("../../../../facts/p6-events.csv").as_bytes());
     let records: Vec<csv::StringRecord> =
         published.records().collect::<Result<_, _>>().expect("well-formed");
     for row in &events::ROWS {
