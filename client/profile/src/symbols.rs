@@ -6,6 +6,7 @@
 //! [`Symbols::opened`] says so. No path from untrusted data is opened, and no server is contacted
 //! unless the user wants that ([`SymbolPath::downloading`]).
 
+mod bytes;
 pub(crate) mod code_location;
 mod code_path;
 mod demangle;
@@ -16,8 +17,10 @@ mod identity;
 mod image;
 mod lookup;
 mod methods;
+mod name;
 mod pdb;
 mod search;
+mod sections;
 mod store;
 mod store_file;
 mod symbol_match;
@@ -135,6 +138,9 @@ pub struct Opened {
     pub image: Option<PathBuf>,
     /// Files that could not be used and why, what is missing, and what to do about it.
     pub notes: Vec<String>,
+    /// What of its symbols was cut or left out, because reading it would cost more than the file is
+    /// worth ([`budget`](crate::budget)).
+    pub limits: Vec<String>,
     /// Whether a symbol server might have more, and asking it was not allowed.
     pub download_might_help: bool,
     /// Samples in it; 0 where they are not counted.
@@ -348,10 +354,8 @@ impl Symbols {
         }
         let image = lookup.image()?;
         let Function { name, start, end } = function.ok_or(NoCode::Unbounded)?;
-        let mut sections = image.code.iter();
-        let section = sections.find(|section| section.contains(&start));
-        let section = section.ok_or("its function is in no section of code")?;
-        let range = start..end.min(section.end);
+        let section = image.code.at(start).ok_or("its function is in no section of code")?;
+        let range = start..end.min(section.range.end);
         self.read(index, &name, &range)
     }
 
@@ -400,7 +404,7 @@ impl Symbols {
         self.modules.get(module)?;
         let image = self.lookup(module).image.as_ref()?;
         image.stamp?;
-        image.code.iter().map(|section| section.start).min()
+        image.code.iter().map(|section| section.range.start).min()
     }
 
     /// The modules whose files have been looked for so far, each once.
@@ -415,6 +419,7 @@ impl Symbols {
                 file: lookup.file.clone(),
                 image: lookup.image_file().map(Path::to_owned),
                 notes: lookup.notes.clone(),
+                limits: lookup.limits(),
                 download_might_help: lookup.download_might_help,
                 samples: 0,
             })

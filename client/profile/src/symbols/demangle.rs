@@ -1,36 +1,121 @@
 //! Names of functions as their authors wrote them.
+//!
+//! A mangled name refers to its own parts, so a short one may stand for megabytes. Names are demangled
+//! where they are looked up, into a writer that refuses what is not shown.
 
-use addr2line::demangle_auto;
+use super::name::{NameWriter, shown};
+use crate::budget::{self, MANGLED, NAME_SHOWN};
+use cpp_demangle::DemangleOptions;
 use msvc_demangler::DemangleFlags;
-use std::borrow::Cow;
-
-/// Demanglers recurse once for each part of a name; longer names are left as they are.
-const LONGEST: usize = 1024;
+use std::cell::Cell;
+use std::fmt::Write;
+use std::sync::Arc;
 
 /// How names begin that Itanium's rules and Rust's have mangled; 32-bit Windows puts a `_` before.
 /// The demanglers would also take a plain name for a mangled type: `f` for `float`.
-const MANGLED: [&str; 4] = ["_Z", "__Z", "_R", "__R"];
+const MANGLED_STARTS: [&str; 4] = ["_Z", "__Z", "_R", "__R"];
 
 /// What LLVM puts behind the name of a static function that link-time optimization has made global.
 const PROMOTED: &str = ".llvm.";
 
-/// Demangles a name by the rules of Microsoft, Rust or Itanium; a name that was not mangled stays.
-pub(super) fn demangle(name: &str) -> String {
-    if name.len() > LONGEST {
-        return name.to_owned();
+/// Demangles the names of one file, as long as they are worth it.
+#[derive(Debug)]
+pub(super) struct Demangler {
+    /// The steps that are left: bytes that are written, or parts of a name.
+    left: Cell<u64>,
+    /// Names that stayed as they are because no steps were left.
+    refused: Cell<u64>,
+}
+
+impl Default for Demangler {
+    fn default() -> Self {
+        Self::of(0)
     }
-    let name = match name.rsplit_once(PROMOTED) {
-        Some((own, number)) if is_number(number) => own,
-        _ => name,
-    };
-    if name.starts_with('?') {
-        let flags = DemangleFlags::NAME_ONLY;
-        return msvc_demangler::demangle(name, flags).unwrap_or_else(|_| name.to_owned());
+}
+
+impl Demangler {
+    /// For the names of a file of this length.
+    pub(super) const fn of(length: u64) -> Self {
+        Self { left: Cell::new(budget::steps(length)), refused: Cell::new(0) }
     }
-    if !MANGLED.iter().any(|start| name.starts_with(start)) {
-        return name.to_owned();
+
+    /// What was left out, if anything was.
+    pub(super) fn note(&self) -> Option<String> {
+        let refused = self.refused.get();
+        (refused > 0).then(|| format!("{refused} of its names stay mangled: they are too complex"))
     }
-    demangle_auto(Cow::Borrowed(name), None).into_owned()
+
+    /// A name by the rules of Microsoft, Rust or Itanium, as it is shown; a name that was not mangled
+    /// stays.
+    pub(super) fn shown(&self, name: &str) -> Arc<str> {
+        let own = match name.rsplit_once(PROMOTED) {
+            Some((own, number)) if is_number(number) => own,
+            _ => name,
+        };
+        let is_microsoft = own.starts_with('?');
+        if name.len() > MANGLED
+            || !is_microsoft && !MANGLED_STARTS.iter().any(|start| own.starts_with(start))
+        {
+            return shown(if name.len() > MANGLED { name } else { own });
+        }
+        let parts = if is_microsoft { parts(own) } else { 0 };
+        if parts > PARTS_MAX || parts > self.left.get() || self.left.get() == 0 {
+            self.refused.set(self.refused.get() + 1);
+            return shown(own);
+        }
+        let mut writer = NameWriter::up_to(NAME_SHOWN);
+        let result =
+            if is_microsoft { microsoft(own, &mut writer) } else { others(own, &mut writer) };
+        let steps = parts + writer.length() as u64;
+        self.left.set(self.left.get().saturating_sub(steps));
+        match result {
+            Some(()) => writer.shown(own.as_bytes()),
+            None if writer.is_whole() => shown(own),
+            None => writer.shown(own.as_bytes()),
+        }
+    }
+}
+
+fn microsoft(name: &str, writer: &mut NameWriter) -> Option<()> {
+    let demangled = msvc_demangler::demangle(name, DemangleFlags::NAME_ONLY).ok()?;
+    writer.write_str(&demangled).ok()
+}
+
+fn others(name: &str, writer: &mut NameWriter) -> Option<()> {
+    match rustc_demangle::try_demangle(name) {
+        Ok(demangled) => write!(writer, "{demangled:#}").ok(),
+        Err(_) => {
+            let symbol = cpp_demangle::Symbol::new(name).ok()?;
+            symbol.structured_demangle(writer, &DemangleOptions::default()).ok()
+        }
+    }
+}
+
+/// The most parts that one name of Microsoft's may have.
+const PARTS_MAX: u64 = 1 << 20;
+
+/// At most how many parts a name has by Microsoft's rules, once its references are replaced by what
+/// they refer to, as the demangler does before it writes anything. Within a list of parameters (of a
+/// function `6` or `8`, or of a template `?$`) each digit may stand for the longest list before.
+fn parts(name: &str) -> u64 {
+    let mut parts: u64 = 1;
+    let mut digits: u64 = 0;
+    let mut before = *b"  ";
+    for byte in name.bytes() {
+        let opens = match byte {
+            b'$' => before[1] == b'?',
+            b'6' | b'8' => matches!(before[1], b'P'..=b'S' | b'A'),
+            _ => false,
+        };
+        if opens {
+            parts = parts.saturating_mul(1 + digits);
+            digits = 0;
+        } else if byte.is_ascii_digit() {
+            digits += 1;
+        }
+        before = [before[1], byte];
+    }
+    parts.saturating_mul(1 + digits)
 }
 
 /// The name of a C function without what its calling convention adds (Microsoft C++, "Decorated
@@ -54,8 +139,11 @@ pub(super) fn without_decoration(name: &str, is_32_bit: bool) -> &str {
 
 /// The name that a PDB's procedure has, with `...` where the type of its parameters ends with none:
 /// so CodeView writes variable arguments.
-pub(super) fn with_variable_arguments(name: &str) -> String {
-    name.replace("(<NoType>)", "(...)").replace(", <NoType>)", ", ...)")
+pub(super) fn with_variable_arguments(name: Arc<str>) -> Arc<str> {
+    if !name.contains("<NoType>") {
+        return name;
+    }
+    name.replace("(<NoType>)", "(...)").replace(", <NoType>)", ", ...)").into()
 }
 
 fn is_number(text: &str) -> bool {
@@ -65,6 +153,10 @@ fn is_number(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn demangle(name: &str) -> Arc<str> {
+        Demangler::of(0).shown(name)
+    }
 
     #[test]
     fn each_compiler_s_names() {
@@ -88,7 +180,7 @@ mod tests {
             ("?", "?"),
             ("_Z", "_Z"),
         ] {
-            assert_eq!(demangle(mangled), name);
+            assert_eq!(*demangle(mangled), *name);
         }
     }
 
@@ -113,7 +205,7 @@ mod tests {
             ("any(<NoType>)", "any(...)"),
             ("none()", "none()"),
         ] {
-            assert_eq!(with_variable_arguments(name), expected);
+            assert_eq!(*with_variable_arguments(name.into()), *expected);
         }
     }
 
@@ -125,13 +217,55 @@ mod tests {
             A3_i A_c M1ai 1a 3foo u3foo ZN1aE R R1a RC1a RNvC1a1b N1a1bE T_ S_ main _main _start __start \
             _Zebra _Read __Z _ _Z_ @f@4 f@plt";
         for name in letters.chain(types.split_whitespace().map(str::to_owned)) {
-            assert_eq!(demangle(&name), name);
+            assert_eq!(*demangle(&name), *name);
         }
     }
 
     #[test]
     fn a_name_too_long_to_demangle_stays() {
-        let long = format!("?{}", "A".repeat(100_000));
-        assert_eq!(demangle(&long), long);
+        let long = format!("?{}", "A".repeat(MANGLED));
+        assert_eq!(*demangle(&long), *long);
+    }
+
+    /// By Itanium's rules, two levels are `void (*)(a, a)` and the same of that; each level has twice
+    /// the text.
+    fn doubling(levels: usize) -> String {
+        const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let mut name = "_Z1fP1aPFvS0_S0_E".to_owned();
+        for level in 1..levels {
+            let last = char::from(DIGITS[2 * level]);
+            name.push_str(&format!("PFvS{last}_S{last}_E"));
+        }
+        name
+    }
+
+    /// By Microsoft's: a pointer to a function with pointers to the function before.
+    fn doubling_of_microsoft(levels: usize, each: usize) -> String {
+        let references = |level: usize| level.to_string().repeat(each);
+        let lists = (0..levels).map(|level| format!("P6AX{}@Z", references(level)));
+        format!("?f@@YAXP6AXPAH@Z{}@Z", lists.collect::<String>())
+    }
+
+    #[test]
+    fn a_short_name_that_stands_for_megabytes_is_cut() {
+        for levels in [10, 14, 16, 17] {
+            let name = demangle(&doubling(levels));
+            assert!(name.len() <= NAME_SHOWN, "{levels}: {} bytes", name.len());
+            assert!(name.starts_with("f(a*, void (*)(a*, a*)"), "{levels}: {name}");
+        }
+        assert_ne!(demangle(&doubling(14)), demangle(&doubling(15)));
+        let simple = doubling_of_microsoft(2, 2);
+        assert_eq!(*demangle(&simple), *"f");
+        let complex = doubling_of_microsoft(9, 90);
+        assert_eq!(*demangle(&complex), *complex);
+    }
+
+    #[test]
+    fn the_names_of_a_file_are_demangled_up_to_a_sum() {
+        let demangler = Demangler::of(0);
+        let name = doubling(14);
+        let cut = (0..10_000).filter(|_| *demangler.shown(&name) != *name).count() as u64;
+        assert_eq!(cut, budget::steps(0).div_ceil(NAME_SHOWN as u64));
+        assert!(demangler.note().is_some() && Demangler::of(0).note().is_none());
     }
 }

@@ -4,53 +4,61 @@
 //! which compilers write for ELF alone, is not read: its functions and lines are in the file itself,
 //! and only the names of inlined functions are not.
 
+mod limits;
+mod lines;
+mod unit;
+mod units;
+
+use super::bytes::Bytes;
+use super::demangle::Demangler;
 use super::functions::Function;
 use super::symbol_match::{InlineFrame, SymbolMatch};
 use super::unwind::Unwinding;
-use super::{demangle, image};
-use addr2line::Context;
-use addr2line::gimli::{
-    AbbreviationsCacheStrategy, DW_TAG_subprogram, DwarfSections, EndianSlice, LittleEndian,
-    SectionId, UnitRef,
-};
+use super::{image, name};
+use crate::budget;
 use flate2::read::ZlibDecoder;
-use object::read::{ReadCache, ReadRef};
+use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId, UnitOffset};
+use limits::Limits;
+use object::read::ReadRef;
 use object::{Object, ObjectSection};
 use rustc_hash::FxHashMap;
 use self_cell::self_cell;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-
-/// The longest section that is read: 4 GiB, all that DWARF with offsets of 32 bits can use.
-const SECTION_BYTES_MAX: u64 = 1 << 32;
-
-const TOO_LONG: &str = "one of its sections is longer than any";
+use std::sync::Arc;
+use unit::Unit;
+use units::Units;
 
 type Sections = DwarfSections<Vec<u8>>;
-type Tables<'a> = Context<EndianSlice<'a, LittleEndian>>;
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 self_cell!(
     struct Opened {
         owner: Sections,
         #[not_covariant]
-        dependent: Tables,
+        dependent: Units,
     }
 );
 
 pub(super) struct Dwarf {
     opened: Opened,
     base: u64,
-    /// The code of each unit's functions, in order, by the unit's offset.
-    subprograms: RefCell<FxHashMap<usize, Vec<Range<u64>>>>,
+    demangler: Demangler,
+    /// The names of functions that were looked up, by the offsets of their entries.
+    names: RefCell<FxHashMap<usize, Arc<str>>>,
 }
 
 impl Dwarf {
     /// Opens a file whose tables place its start at the address `base`.
     pub(super) fn open(file: &Path, base: u64) -> Result<Self, String> {
-        let opened = Opened::try_new(sections(file)?, tables)?;
-        Ok(Self { opened, base, subprograms: RefCell::default() })
+        let (sections, length) = sections(file)?;
+        let opened = Opened::try_new(sections, |sections| {
+            let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, LittleEndian));
+            Units::open(dwarf, Limits::of(length))
+        })?;
+        Ok(Self { opened, base, demangler: Demangler::of(length), names: RefCell::default() })
     }
 
     /// The code at an address relative to the module's start; `function` is the symbol table's
@@ -58,80 +66,66 @@ impl Dwarf {
     pub(super) fn find(
         &self,
         address: u64,
-        function: Option<&Function>,
+        function: Option<Function>,
         unwinding: Option<&Unwinding>,
-    ) -> Option<SymbolMatch> {
-        self.opened.with_dependent(|_, tables| {
-            let probe = address.wrapping_add(self.base);
-            let mut frames = tables.find_frames(probe).skip_all_loads().ok()?;
+    ) -> SymbolMatch {
+        self.opened.with_dependent(|_, units| {
+            let Some(found) = units.find(address.wrapping_add(self.base)) else {
+                return SymbolMatch { function, ..SymbolMatch::default() };
+            };
             let mut all = Vec::new();
-            while let Ok(Some(frame)) = frames.next() {
-                let name = frame.function.as_ref();
-                let name = name.and_then(|name| name.raw_name().ok()).unwrap_or_default();
-                let location = frame.location.as_ref();
-                all.push(InlineFrame {
-                    name: demangle::demangle(&name),
-                    file: location.and_then(|location| location.file),
-                    line: location.and_then(|location| location.line),
-                });
+            let location = found.location;
+            let mut line = location.map(|(_, line)| line);
+            for call in found.inlined.iter().rev() {
+                all.push(InlineFrame { name: self.name(units, found.unit, call.entry), line });
+                line = Some(call.line);
             }
+            let own = found.function.as_ref();
+            let name = own.map(|&(_, entry)| self.name(units, found.unit, entry));
+            all.push(InlineFrame { name: name.clone().unwrap_or_default(), line });
             let outer = || {
-                let name = all.last().map(|outer| outer.name.clone());
-                let name = name.filter(|name| !name.is_empty())?;
-                let own = self.subprogram(tables, probe);
+                let name = name.filter(|name| !name.is_empty())?.to_string();
+                let relative = |address: u64| address.wrapping_sub(self.base);
+                let own = own.map(|(code, _)| relative(code.start)..relative(code.end));
                 let part = || Some(unwinding?.part(address)?.range.clone());
                 let Range { start, end } =
                     own.or_else(part).unwrap_or(address..address.saturating_add(1));
                 Some(Function { name, start, end })
             };
-            Some(SymbolMatch::new(function.cloned().or_else(outer), &all))
+            let file = location.and_then(|(file, _)| units.file(found.unit, file));
+            SymbolMatch::new(function.or_else(outer), file.as_deref().map(name::shown), &all)
         })
     }
 
-    /// The code of the `DW_TAG_subprogram` at an address of the file.
-    fn subprogram(&self, tables: &Tables<'_>, probe: u64) -> Option<Range<u64>> {
-        let unit = tables.find_dwarf_and_unit(probe).skip_all_loads()?;
-        let mut known = self.subprograms.borrow_mut();
-        let all = known.entry(unit.header.offset().0).or_insert_with(|| subprograms(unit));
-        let next = all.partition_point(|range| range.start <= probe);
-        let Range { start, end } = all.get(next.checked_sub(1)?)?.clone();
-        let relative = start.wrapping_sub(self.base)..end.wrapping_sub(self.base);
-        (start..end).contains(&probe).then_some(relative)
-    }
-}
-
-/// The code of all functions of a unit.
-fn subprograms(unit: UnitRef<'_, EndianSlice<'_, LittleEndian>>) -> Vec<Range<u64>> {
-    let mut all = Vec::new();
-    let mut entries = unit.entries();
-    while let Ok(Some(entry)) = entries.next_dfs() {
-        if entry.tag() != DW_TAG_subprogram {
-            continue;
-        }
-        let Ok(mut ranges) = unit.die_ranges(entry) else {
-            continue;
+    /// The name of an entry; empty if it has none.
+    fn name<'a>(&self, units: &Units<'a>, unit: &Unit<'a>, entry: UnitOffset) -> Arc<str> {
+        let name = || {
+            let name = units.name(unit, entry).unwrap_or_default();
+            self.demangler.shown(&String::from_utf8_lossy(name))
         };
-        while let Ok(Some(range)) = ranges.next() {
-            all.push(range.begin..range.end);
+        match units.offset(unit, entry) {
+            Some(offset) => self.names.borrow_mut().entry(offset).or_insert_with(name).clone(),
+            None => name(),
         }
     }
-    all.sort_by_key(|range| range.start);
-    all
+
+    /// What was left out, if anything was.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let limits = self.opened.with_dependent(|_, units| units.limits().note());
+        limits.into_iter().chain(self.demangler.note())
+    }
 }
 
-fn tables(sections: &Sections) -> Result<Tables<'_>, String> {
-    let mut dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, LittleEndian));
-    dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-    Context::from_dwarf(dwarf).map_err(|error| error.to_string())
-}
-
-fn sections(file: &Path) -> Result<Sections, String> {
-    let cache = ReadCache::new(image::open(file)?);
-    let object = object::File::parse(&cache).map_err(|error| error.to_string())?;
+/// The sections, and their length together.
+fn sections(file: &Path) -> Result<(Sections, u64), String> {
+    let bytes = Bytes::open(file)?;
+    let object = object::File::parse(&bytes).map_err(|error| error.to_string())?;
     if !object.is_little_endian() {
         return Err("it is not of x86 or x64".to_owned());
     }
-    Sections::load(|id| match id {
+    let room = budget::expanded(bytes.length());
+    let left = Cell::new(room);
+    let sections = Sections::load(|id| match id {
         // Nothing here needs them, and they are long.
         SectionId::DebugLoc
         | SectionId::DebugLocLists
@@ -139,36 +133,46 @@ fn sections(file: &Path) -> Result<Sections, String> {
         | SectionId::DebugMacro
         | SectionId::DebugNames
         | SectionId::DebugTypes => Ok(Vec::new()),
-        needed => section(&object, needed.name()),
-    })
+        needed => section(&object, needed.name(), &left),
+    })?;
+    Ok((sections, room - left.get()))
 }
 
-/// A section, expanded if it is compressed; empty if the file has none of that name.
-fn section<'a>(object: &object::File<'a, impl ReadRef<'a>>, name: &str) -> Result<Vec<u8>, String> {
+/// A section, expanded if it is compressed; empty if the file has none of that name. All together may
+/// have as many bytes as are `left`.
+fn section<'a>(
+    object: &object::File<'a, impl ReadRef<'a>>,
+    name: &str,
+    left: &Cell<u64>,
+) -> Result<Vec<u8>, String> {
     let text = |error: object::Error| error.to_string();
     if let Some(section) = object.section_by_name(name) {
         let data = section.compressed_data().map_err(text)?;
-        if data.uncompressed_size > SECTION_BYTES_MAX {
-            return Err(TOO_LONG.to_owned());
-        }
+        take(left, data.uncompressed_size)?;
         return Ok(data.decompress().map_err(text)?.into_owned());
     }
     match object.section_by_name(&image::zdebug(name)) {
-        Some(section) => expanded(section.data().map_err(text)?),
+        Some(section) => expanded(section.data().map_err(text)?, left),
         None => Ok(Vec::new()),
     }
 }
 
+fn take(left: &Cell<u64>, length: u64) -> Result<(), String> {
+    let rest = left.get().checked_sub(length);
+    left.set(
+        rest.ok_or("its debug information is much longer than the file, once it is expanded")?,
+    );
+    Ok(())
+}
+
 /// The contents of a `.zdebug_` section: `ZLIB`, the length, the highest byte first, and what zlib
 /// has compressed. Go writes them in PE files too.
-fn expanded(data: &[u8]) -> Result<Vec<u8>, String> {
+fn expanded(data: &[u8], left: &Cell<u64>) -> Result<Vec<u8>, String> {
     let damaged = || "one of its compressed sections is damaged".to_owned();
     let rest = data.strip_prefix(b"ZLIB").ok_or_else(damaged)?;
     let (length, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
     let length = u64::from_be_bytes(*length);
-    if length > SECTION_BYTES_MAX {
-        return Err(TOO_LONG.to_owned());
-    }
+    take(left, length)?;
     let mut bytes = Vec::new();
     let mut reader = ZlibDecoder::new(rest).take(length);
     reader.read_to_end(&mut bytes).map_err(|_| damaged())?;
@@ -187,6 +191,7 @@ mod tests {
         encoder.write_all(&[7; 1000]).expect("written");
         let bytes = encoder.finish().expect("compressed");
         let section = |length: u64| [&b"ZLIB"[..], &length.to_be_bytes(), &bytes].concat();
+        let expanded = |section: &[u8]| expanded(section, &Cell::new(1 << 20));
         assert_eq!(expanded(&section(1000)), Ok(vec![7; 1000]));
         assert_eq!(expanded(&section(10)), Ok(vec![7; 10]));
         for wrong in [section(1001), section(u64::MAX), b"ZLIB".to_vec(), bytes.clone(), vec![]] {

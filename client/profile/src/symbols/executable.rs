@@ -2,7 +2,7 @@
 
 use super::code_path::{Code, PathBranch};
 use super::functions::Function;
-use super::image::{Image, within};
+use super::image::Image;
 use super::lookup::Lookup;
 use super::search::SymbolPath;
 use super::{Kind, LONGEST};
@@ -73,7 +73,7 @@ impl Executable {
     /// The source file and line of an address relative to the start of the module.
     pub fn line(&self, address: u64) -> Option<(String, u32)> {
         let symbol_match = self.lookup.find(address);
-        symbol_match.file.zip(symbol_match.line)
+        symbol_match.file.map(|file| file.to_string()).zip(symbol_match.line)
     }
 
     /// Problems with its symbols, and what to do about them.
@@ -88,17 +88,17 @@ impl Executable {
     pub fn instructions(&self, functions: &[Function]) -> Result<Vec<u64>, String> {
         let mut ranges = self.ranges(functions);
         if functions.is_empty() {
-            ranges.clone_from(&self.image.code);
+            ranges = self.image.code.iter().map(|section| section.range.clone()).collect();
         }
         let bytes = ranges.iter().map(|range| range.end - range.start);
         if bytes.fold(0, u64::saturating_add) > LONGEST {
             return Err(format!("it has more than {LONGEST} bytes of code"));
         }
         let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
-        let sections = self.image.sections()?;
+        let code = self.image.code()?;
         let mut all = Vec::new();
         for range in ranges {
-            let bytes = within(&self.image.code, &sections, &range)?;
+            let bytes = code.within(&range)?;
             let start = self.module.start.wrapping_add(range.start);
             let decoder = Decoder::with_ip(bitness, bytes, start, DecoderOptions::NONE);
             let valid = decoder.into_iter().filter(|instruction| !instruction.is_invalid());
@@ -117,9 +117,13 @@ impl Executable {
     /// A message, if there is no readable code.
     pub fn code_path(&self, functions: &[Function]) -> Result<Vec<PathBranch>, String> {
         let mut ranges = self.ranges(&self.functions());
-        let unnamed =
-            |section: &&Range<u64>| !ranges.iter().any(|range| section.contains(&range.start));
-        let unnamed: Vec<Range<u64>> = self.image.code.iter().filter(unnamed).cloned().collect();
+        ranges.sort_by_key(|range| range.start);
+        let sections = self.image.code.iter().map(|section| section.range.clone());
+        let is_unnamed = |section: &Range<u64>| {
+            let next = ranges.partition_point(|range| range.start < section.start);
+            ranges.get(next).is_none_or(|range| range.start >= section.end)
+        };
+        let unnamed: Vec<Range<u64>> = sections.filter(is_unnamed).collect();
         ranges.extend(unnamed);
         ranges.sort_by_key(|range| range.start);
         let entries: Vec<u64> = match functions {
@@ -129,11 +133,11 @@ impl Executable {
         let starts = ranges.iter().map(|range| range.start).skip(1);
         let ends: Vec<u64> = starts.chain([u64::MAX]).collect();
         let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
-        let sections = self.image.sections()?;
+        let file = self.image.code()?;
         let mut code = Code::default();
         for (range, next) in ranges.into_iter().zip(ends) {
             let range = range.start..range.end.min(next);
-            let bytes = within(&self.image.code, &sections, &range)?;
+            let bytes = file.within(&range)?;
             code.add(bitness, bytes, self.module.start.wrapping_add(range.start));
         }
         let entries: Vec<u64> =
@@ -144,9 +148,8 @@ impl Executable {
     /// Where functions are, without what is outside of code.
     fn ranges(&self, functions: &[Function]) -> Vec<Range<u64>> {
         let clipped = |function: &Function| {
-            let mut code = self.image.code.iter();
-            let section = code.find(|range| range.contains(&function.start))?;
-            Some(function.start..function.end.min(section.end))
+            let section = self.image.code.at(function.start)?;
+            Some(function.start..function.end.min(section.range.end))
         };
         functions.iter().filter_map(clipped).collect()
     }

@@ -1,7 +1,15 @@
 //! Functions from the symbols of a file, and where each of them ends.
 
+use super::bytes::Bytes;
+use super::demangle::Demangler;
+use super::sections::Sections;
 use super::unwind::Unwinding;
-use std::ops::{Deref, Range};
+use rustc_hash::FxHashMap;
+use self_cell::self_cell;
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A function by its addresses relative to the start of its module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,31 +39,42 @@ pub(super) enum SymbolKind {
 
 /// A symbol of code.
 #[derive(Debug)]
-pub(super) struct Symbol {
-    /// Demangled.
-    pub(super) name: String,
+pub(super) struct Symbol<'a> {
+    /// As its table has it. Of a name that is longer than any, its start.
+    pub(super) name: &'a [u8],
     pub(super) start: u64,
     /// The first address after it, if the symbol has a size.
     pub(super) end: Option<u64>,
     pub(super) kind: SymbolKind,
 }
 
-/// The symbols of a file.
+/// The symbols that a file lists.
 #[derive(Debug, Default)]
-pub(super) struct Symbols {
-    pub(super) all: Vec<Symbol>,
+pub(super) struct SymbolTable<'a> {
+    pub(super) all: Vec<Symbol<'a>>,
     /// Whether they are only those that it exports.
     pub(super) only_exports: bool,
 }
 
+self_cell!(
+    /// The symbols of a file, with the bytes that have their names.
+    pub(super) struct Symbols {
+        owner: Bytes,
+        #[covariant]
+        dependent: SymbolTable,
+    }
+    impl { Debug }
+);
+
 /// Functions in order of their starts, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
-    all: Vec<Function>,
+    symbols: Option<Symbols>,
     /// Where each address's function is: a symbol may lie within another.
     segments: Vec<Segment>,
-    /// Whether it holds only exported functions.
-    pub(super) only_exports: bool,
+    demangler: Demangler,
+    /// The names of those that were looked up.
+    names: RefCell<FxHashMap<usize, Arc<str>>>,
 }
 
 /// A stretch of code of one function.
@@ -70,59 +89,108 @@ impl Functions {
     /// Sorts symbols, keeps one for each start, and decides where each ends. The order of evidence is
     /// the symbol's size, the unwinding information, the next symbol; none reaches beyond its section
     /// in `code`. A symbol without a size within one that has a size is a label, no function.
-    pub(super) fn new(symbols: Symbols, code: &[Range<u64>], unwinding: &Unwinding) -> Self {
-        let Symbols { all: mut symbols, only_exports } = symbols;
-        symbols.retain(|s| s.kind != SymbolKind::Label || unwinding.begins_at(s.start));
-        // Of several names for one address, the order is: a function's, with a size, shortest,
-        // alphabetical.
-        symbols.sort_by(|a, b| {
-            let key = |s: &Symbol| (s.start, s.kind, s.end.is_none(), s.name.len());
-            key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    pub(super) fn new(mut symbols: Symbols, code: &Sections, unwinding: &Unwinding) -> Self {
+        let segments = symbols.with_dependent_mut(|_, table| {
+            one_for_each_start(&mut table.all, unwinding);
+            find_ends(&mut table.all, code, unwinding);
+            segments(&table.all)
         });
-        symbols.dedup_by_key(|symbol| symbol.start);
-        let mut reach = 0;
-        symbols.retain(|symbol| {
-            let is_label = symbol.end.is_none() && symbol.start < reach;
-            reach = reach.max(symbol.end.unwrap_or_default());
-            !is_label
-        });
-        let mut next = None;
-        let mut all = Vec::with_capacity(symbols.len());
-        for Symbol { name, start, end, .. } in symbols.into_iter().rev() {
-            let section = code.iter().find(|range| range.contains(&start));
-            let last = section.map_or(start, |range| range.end);
-            let end = end.unwrap_or_else(|| {
-                let entry = match unwinding.part(start) {
-                    Some(part) => Some(part.range.end),
-                    None => unwinding.next_start(start),
-                };
-                let ends = [entry, next];
-                ends.into_iter().flatten().min().unwrap_or(last)
-            });
-            all.push(Function { name, start, end: end.min(last) });
-            next = Some(start);
-        }
-        all.reverse();
-        Self { segments: segments(&all), all, only_exports }
+        let demangler = Demangler::of(symbols.borrow_owner().length());
+        Self { symbols: Some(symbols), segments, demangler, names: RefCell::default() }
+    }
+
+    fn table(&self) -> Option<&SymbolTable<'_>> {
+        self.symbols.as_ref().map(Symbols::borrow_dependent)
+    }
+
+    /// Whether it holds only exported functions.
+    pub(super) fn only_exports(&self) -> bool {
+        self.table().is_some_and(|table| table.only_exports)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.table().is_none_or(|table| table.all.is_empty())
     }
 
     /// The function that has an address in its own bounds.
-    pub(super) fn containing(&self, address: u64) -> Option<&Function> {
+    pub(super) fn containing(&self, address: u64) -> Option<Function> {
         let next = self.segments.partition_point(|segment| segment.range.start <= address);
         let segment = self.segments.get(next.checked_sub(1)?)?;
-        segment.range.contains(&address).then(|| self.all.get(segment.function))?
+        segment.range.contains(&address).then(|| self.function(segment.function))?
+    }
+
+    pub(super) fn all(&self) -> Vec<Function> {
+        let count = self.table().map_or(0, |table| table.all.len());
+        (0..count).filter_map(|index| self.function(index)).collect()
+    }
+
+    fn function(&self, index: usize) -> Option<Function> {
+        let &Symbol { name, start, end, .. } = self.table()?.all.get(index)?;
+        let mut names = self.names.borrow_mut();
+        let shown = || self.demangler.shown(&String::from_utf8_lossy(name));
+        let name = names.entry(index).or_insert_with(shown).to_string();
+        Some(Function { name, start, end: end.unwrap_or(start) })
+    }
+
+    /// What was left out of the names, if anything was.
+    pub(super) fn note(&self) -> Option<String> {
+        self.demangler.note()
+    }
+}
+
+/// What of a name is compared: a table may give the same long name to each of its symbols.
+fn compared(name: &[u8]) -> &[u8] {
+    name.get(..256).unwrap_or(name)
+}
+
+/// Keeps one symbol for each start. Of several names for one address, the order is: a function's,
+/// with a size, shortest, alphabetical, all as the table has them.
+fn one_for_each_start(symbols: &mut Vec<Symbol<'_>>, unwinding: &Unwinding) {
+    symbols.retain(|s| s.kind != SymbolKind::Label || unwinding.begins_at(s.start));
+    symbols.sort_by(|a, b| {
+        let key = |s: &Symbol<'_>| (s.start, s.kind, s.end.is_none(), s.name.len());
+        key(a).cmp(&key(b)).then_with(|| match std::ptr::eq(a.name, b.name) {
+            true => Ordering::Equal,
+            false => compared(a.name).cmp(compared(b.name)),
+        })
+    });
+    symbols.dedup_by_key(|symbol| symbol.start);
+    let mut reach = 0;
+    symbols.retain(|symbol| {
+        let is_label = symbol.end.is_none() && symbol.start < reach;
+        reach = reach.max(symbol.end.unwrap_or_default());
+        !is_label
+    });
+}
+
+/// Gives each symbol an end.
+fn find_ends(symbols: &mut [Symbol<'_>], code: &Sections, unwinding: &Unwinding) {
+    let mut next = None;
+    for symbol in symbols.iter_mut().rev() {
+        let start = symbol.start;
+        let last = code.at(start).map_or(start, |section| section.range.end);
+        let end = symbol.end.unwrap_or_else(|| {
+            let entry = match unwinding.part(start) {
+                Some(part) => Some(part.range.end),
+                None => unwinding.next_start(start),
+            };
+            let ends = [entry, next];
+            ends.into_iter().flatten().min().unwrap_or(last)
+        });
+        symbol.end = Some(end.min(last));
+        next = Some(start);
     }
 }
 
 /// Which function each stretch of code is of: of functions that overlap, the last that began.
-fn segments(all: &[Function]) -> Vec<Segment> {
+fn segments(all: &[Symbol<'_>]) -> Vec<Segment> {
     let mut segments = Vec::with_capacity(all.len());
     let mut open: Vec<usize> = Vec::new();
     let mut from = 0;
     // Code up to `to` is of the functions that are open.
     let mut close = |open: &mut Vec<usize>, to: u64| {
         while let Some(&function) = open.last() {
-            let end = all.get(function).map_or(from, |function| function.end);
+            let end = all.get(function).and_then(|function| function.end).unwrap_or(from);
             let range = from..end.min(to);
             from = from.max(range.end);
             if !range.is_empty() {
@@ -143,39 +211,36 @@ fn segments(all: &[Function]) -> Vec<Segment> {
     segments
 }
 
-impl Deref for Functions {
-    type Target = [Function];
-
-    fn deref(&self) -> &[Function] {
-        &self.all
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::sections::Section;
     use super::super::unwind::Part;
     use super::*;
 
-    fn symbol(name: &str, start: u64, end: u64) -> Symbol {
+    fn symbol(name: &'static str, start: u64, end: u64) -> Symbol<'static> {
         let end = (end > start).then_some(end);
-        Symbol { name: name.to_owned(), start, end, kind: SymbolKind::Function }
+        Symbol { name: name.as_bytes(), start, end, kind: SymbolKind::Function }
     }
 
     fn function(name: &str, start: u64, end: u64) -> Function {
         Function { name: name.to_owned(), start, end }
     }
 
-    fn functions(all: Vec<Symbol>, code: Range<u64>, unwinding: &Unwinding) -> Functions {
-        let symbols = Symbols { all, only_exports: false };
-        Functions::new(symbols, std::slice::from_ref(&code), unwinding)
+    fn functions(all: Vec<Symbol<'static>>, code: Range<u64>, unwinding: &Unwinding) -> Functions {
+        let this = std::env::current_exe().expect("this test");
+        let bytes = Bytes::open(&this).expect("a file");
+        let symbols = Symbols::new(bytes, |_| SymbolTable { all, only_exports: false });
+        let bytes = (0, code.end - code.start);
+        let code = Sections::new([Section { range: code, bytes }], 0);
+        Functions::new(symbols, &code, unwinding)
     }
 
-    fn without_unwinding(all: Vec<Symbol>, code: Range<u64>) -> Functions {
+    fn without_unwinding(all: Vec<Symbol<'static>>, code: Range<u64>) -> Functions {
         functions(all, code, &Unwinding::default())
     }
 
-    fn name(functions: &Functions, address: u64) -> Option<&str> {
-        functions.containing(address).map(|f| f.name.as_str())
+    fn name(functions: &Functions, address: u64) -> Option<String> {
+        functions.containing(address).map(|f| f.name)
     }
 
     #[test]
@@ -191,11 +256,11 @@ mod tests {
         let functions = without_unwinding(all, 0x10..0x40);
         let expected =
             [function("a", 0x10, 0x18), function("b", 0x20, 0x30), function("c", 0x30, 0x40)];
-        assert_eq!(*functions, expected);
+        assert_eq!(functions.all(), expected);
         for (address, expected) in
             [(0x0F, None), (0x17, Some("a")), (0x18, None), (0x3F, Some("c")), (0x40, None)]
         {
-            assert_eq!(name(&functions, address), expected, "{address:x}");
+            assert_eq!(name(&functions, address).as_deref(), expected, "{address:x}");
         }
     }
 
@@ -223,7 +288,7 @@ mod tests {
             (0x5F, Some("long")),
             (0x60, None),
         ] {
-            assert_eq!(name(&functions, address), expected, "{address:x}");
+            assert_eq!(name(&functions, address).as_deref(), expected, "{address:x}");
         }
     }
 
@@ -250,7 +315,7 @@ mod tests {
             (0x3F, Some("c")),
             (0x40, None),
         ] {
-            assert_eq!(name(&functions, address), expected, "{address:x}");
+            assert_eq!(name(&functions, address).as_deref(), expected, "{address:x}");
         }
     }
 }

@@ -1,13 +1,14 @@
 //! A PE or ELF file: its build, its code sections, and the functions that its own tables name.
 
-use super::demangle;
-use super::functions::{self, Symbol, Symbols};
+use super::bytes::Bytes;
+use super::functions::{self, Symbol, SymbolTable, Symbols};
+use super::sections::{Section, Sections};
 use super::trust::{has_links, local};
 use super::unwind::Unwinding;
 use crate::file::{Build, Identity, Stamp};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
-use object::read::pe::{ImageNtHeaders, ImageOptionalHeader};
-use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
+use object::read::ReadRef;
+use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile};
 use object::{
     Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
     SymbolFlags, SymbolKind, pe,
@@ -74,33 +75,35 @@ pub(super) struct Image {
     pub(super) has_dwarf: bool,
     pub(super) debug_link: Option<DebugLink>,
     /// Code sections, relative to the start.
-    pub(super) code: Vec<Range<u64>>,
-    pub(super) symbols: Symbols,
+    pub(super) code: Sections,
+    /// `None` once they are taken.
+    pub(super) symbols: Option<Symbols>,
     pub(super) unwinding: Unwinding,
 }
 
 impl Image {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let cache = ReadCache::new(open(path)?);
-        let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
-        Self::of(path, &file)
+        let bytes = Bytes::open(path)?;
+        let mut image = Self::of(path, &parse(&bytes)?, bytes.length())?;
+        // What is read for the symbols stays; all else does not.
+        let symbols = Symbols::try_new(Bytes::open(path)?, |bytes| {
+            let file = parse(bytes)?;
+            Ok::<_, String>(symbols(&file, bytes, image.base, &image.code, &image.unwinding))
+        })?;
+        image.symbols = Some(symbols);
+        Ok(image)
     }
 
-    fn of<'a, R: ReadRef<'a>>(path: &Path, file: &object::File<'a, R>) -> Result<Self, String> {
+    fn of<'a, R: ReadRef<'a>>(
+        path: &Path,
+        file: &object::File<'a, R>,
+        length: u64,
+    ) -> Result<Self, String> {
         if !matches!(file.format(), object::BinaryFormat::Pe | object::BinaryFormat::Elf) {
             return Err("it is neither PE nor ELF".to_owned());
         }
         let base = base(file);
-        let code: Vec<_> = file
-            .sections()
-            .filter(|section| section.kind() == SectionKind::Text)
-            .filter_map(|section| {
-                let start = section.address().checked_sub(base)?;
-                Some(start..start.checked_add(section.size())?)
-            })
-            .collect();
-        let unwinding = Unwinding::of(file, base);
-        let symbols = symbols(file, base, &code, &unwinding);
+        let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
         Ok(Self {
             path: path.to_owned(),
             identity: identity(file),
@@ -112,56 +115,68 @@ impl Image {
                 .iter()
                 .any(|name| file.section_by_name(name).is_some()),
             debug_link: debug_link(file),
-            code,
-            symbols,
-            unwinding,
+            code: Sections::new(code.filter_map(|section| place(&section, base)), length),
+            symbols: None,
+            unwinding: Unwinding::of(file, base, length),
         })
     }
 
-    /// The bytes of the code sections, in the order of `code`.
-    pub(super) fn sections(&self) -> Result<Vec<Vec<u8>>, String> {
-        let cache = ReadCache::new(open(&self.path)?);
-        let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
-        let bytes = |range: &Range<u64>| {
-            let address = range.start.wrapping_add(self.base);
-            let length = range.end.saturating_sub(range.start);
-            let mut sections = file.sections();
-            let data = sections.find_map(|s| s.data_range(address, length).ok().flatten());
-            data.map(<[u8]>::to_vec).unwrap_or_default()
-        };
-        Ok(self.code.iter().map(bytes).collect())
+    /// What of the file was left out, if anything was.
+    pub(super) fn note(&self) -> Option<String> {
+        let left_out = self.code.left_out;
+        (left_out > 0).then(|| {
+            format!(
+                "{left_out} of its sections are left out: they overlap others, or have their bytes"
+            )
+        })
+    }
+
+    /// Its code, to be read.
+    pub(super) fn code(&self) -> Result<Code<'_>, String> {
+        Ok(Code { sections: &self.code, bytes: Bytes::open(&self.path)? })
     }
 
     /// The bytes of a range of code.
     pub(super) fn bytes(&self, range: &Range<u64>) -> Result<Vec<u8>, String> {
-        let sections = self.sections()?;
-        within(&self.code, &sections, range).map(<[u8]>::to_vec)
+        self.code()?.within(range).map(<[u8]>::to_vec)
     }
 }
 
-/// The bytes of a range that lies within one section.
-pub(super) fn within<'a>(
-    code: &[Range<u64>],
-    sections: &'a [Vec<u8>],
-    range: &Range<u64>,
-) -> Result<&'a [u8], String> {
-    let mut all = code.iter().zip(sections);
-    let code_bytes = all.find_map(|(section, bytes)| {
-        let start = usize::try_from(range.start.checked_sub(section.start)?).ok()?;
-        let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
-        bytes.get(start..end)
-    });
-    code_bytes.ok_or_else(|| {
-        let section = code.iter().find(|section| section.contains(&range.start));
-        match section.filter(|section| range.end > section.end) {
-            None => format!("its file does not have the code at {:#x}", range.start),
-            Some(section) => format!(
-                "the range of {} bytes leaves its section of code, which ends {} bytes behind its start",
-                range.end.saturating_sub(range.start),
-                section.end - range.start
-            ),
-        }
-    })
+/// The code of a file, read where it is needed.
+pub(super) struct Code<'a> {
+    sections: &'a Sections,
+    bytes: Bytes,
+}
+
+impl Code<'_> {
+    /// The bytes of a range that lies within one section.
+    pub(super) fn within(&self, range: &Range<u64>) -> Result<&[u8], String> {
+        let section = self.sections.at(range.start);
+        let length = range.end.saturating_sub(range.start);
+        let place = section.and_then(|section| section.place(range));
+        let read = |offset| (&self.bytes).read_bytes_at(offset, length).ok();
+        place.and_then(read).ok_or_else(|| {
+            let section = section.map(|section| &section.range);
+            match section.filter(|section| range.end > section.end) {
+                None => format!("its file does not have the code at {:#x}", range.start),
+                Some(section) => format!(
+                    "the range of {length} bytes leaves its section of code, which ends {} bytes behind its start",
+                    section.end - range.start
+                ),
+            }
+        })
+    }
+}
+
+fn parse(bytes: &Bytes) -> Result<object::File<'_, &Bytes>, String> {
+    object::File::parse(bytes).map_err(|error| error.to_string())
+}
+
+/// Where a section is, relative to the start of the module.
+pub(super) fn place<'a>(section: &impl ObjectSection<'a>, base: u64) -> Option<Section> {
+    let start = section.address().checked_sub(base)?;
+    let range = start..start.checked_add(section.size())?;
+    Some(Section { range, bytes: section.file_range().unwrap_or_default() })
 }
 
 /// Which build a file is.
@@ -169,8 +184,8 @@ pub(super) fn within<'a>(
 /// # Errors
 /// A message, if the file cannot be read or is no executable.
 pub fn build_of(path: &Path) -> Result<Build, String> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
+    let bytes = Bytes::open(path)?;
+    let file = parse(&bytes)?;
     Ok(Build { identity: identity(&file), stamp: stamp(&file) })
 }
 
@@ -260,14 +275,15 @@ fn base<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> u64 {
 
 /// From the symbol table or, if there is none, from the exports.
 fn symbols<'a>(
-    file: &object::File<'a, impl ReadRef<'a>>,
+    file: &object::File<'a, &'a Bytes>,
+    bytes: &'a Bytes,
     base: u64,
-    code: &[Range<u64>],
+    code: &Sections,
     unwinding: &Unwinding,
-) -> Symbols {
+) -> SymbolTable<'a> {
     let in_code = |address: u64| {
         let start = address.checked_sub(base)?;
-        code.iter().any(|range| range.contains(&start)).then_some(start)
+        code.index(start).map(|_| start)
     };
     let symbol = |symbol: object::Symbol<'a, '_, _>| {
         let start = in_code(symbol.address())?;
@@ -277,30 +293,58 @@ fn symbols<'a>(
     };
     let all: Vec<_> = file.symbols().filter_map(symbol).collect();
     if !all.is_empty() {
-        return Symbols { all, only_exports: false };
+        return SymbolTable { all, only_exports: false };
     }
     if file.format() == object::BinaryFormat::Elf {
         let dynamic = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
-        return Symbols { all: dynamic.filter_map(symbol).collect(), only_exports: true };
+        return SymbolTable { all: dynamic.filter_map(symbol).collect(), only_exports: true };
     }
-    let exports = file.exports().into_iter().flatten().filter_map(Result::ok);
-    let exports = exports.filter_map(|export| match (export.name(), export.target()) {
-        (NameOrOrdinal::Name(text), ExportTarget::Address { address }) => {
-            let start = in_code(address)?;
-            let has_entry = unwinding.part(start).is_some();
-            let thunk = if has_entry { None } else { thunk_length(file, address) };
-            let end = thunk.map(|length| start.saturating_add(length));
-            Some(Symbol { name: name(text)?, start, end, kind: functions::SymbolKind::Function })
-        }
-        // A forwarded export is code of another module.
-        _ => None,
+    let bitness = bitness(file);
+    let all = match file {
+        object::File::Pe32(pe) => exports(pe, bytes, base),
+        object::File::Pe64(pe) => exports(pe, bytes, base),
+        _ => Vec::new(),
+    };
+    let exports = all.into_iter().filter_map(|(text, start)| {
+        let section = code.at(start)?;
+        let has_entry = unwinding.part(start).is_some();
+        let thunk = || thunk_length(bitness?, bytes, section, start);
+        let thunk = if has_entry { None } else { thunk() };
+        let end = thunk.map(|length| start.saturating_add(length));
+        Some(Symbol { name: name(text)?, start, end, kind: functions::SymbolKind::Function })
     });
-    Symbols { all: exports.collect(), only_exports: true }
+    SymbolTable { all: exports.collect(), only_exports: true }
 }
 
-fn name(bytes: &[u8]) -> Option<String> {
-    let name = demangle::demangle(&String::from_utf8_lossy(bytes));
-    (!name.is_empty()).then_some(name)
+/// What a PE file exports by name, and where that is, relative to its start. The names are in the
+/// file's sections, and as many entries as it likes may have the same one.
+fn exports<'a, Pe: ImageNtHeaders>(
+    file: &PeFile<'a, Pe, &'a Bytes>,
+    bytes: &'a Bytes,
+    base: u64,
+) -> Vec<(&'a [u8], u64)> {
+    let Ok(Some(table)) = file.export_table() else {
+        return Vec::new();
+    };
+    let sections = file.sections().filter_map(|section| place(&section, base));
+    let sections = Sections::new(sections, bytes.length());
+    let name = |pointer: u32| {
+        let section = sections.at(pointer.into())?;
+        let (offset, length) = section.bytes;
+        let start = offset.checked_add(u64::from(pointer) - section.range.start)?;
+        bytes.read_bytes_at_until(start..offset.checked_add(length)?, 0).ok()
+    };
+    let exports = table.name_iter().filter_map(|(pointer, index)| {
+        let address = table.address_by_index(index).ok()?;
+        // A forwarded export is code of another module.
+        let is_own = !table.is_forward(address);
+        is_own.then(|| Some((name(pointer)?, address.into())))?
+    });
+    exports.collect()
+}
+
+fn name(bytes: &[u8]) -> Option<&[u8]> {
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 /// What a symbol in code is; `None` if it is neither a function nor a label.
@@ -327,17 +371,13 @@ fn kind<'a>(symbol: &impl ObjectSymbol<'a>) -> Option<functions::SymbolKind> {
 
 /// The length of an exported jump; `None` for any other code. What lies behind such a thunk is another
 /// function, of which no entry may tell.
-fn thunk_length<'a>(file: &object::File<'a, impl ReadRef<'a>>, address: u64) -> Option<u64> {
+fn thunk_length(bitness: u32, bytes: &Bytes, section: &Section, start: u64) -> Option<u64> {
     /// An instruction's greatest length.
     const LENGTH: u64 = 15;
-    let bitness = bitness(file)?;
-    let mut sections = file.sections();
-    let section = sections.find(|section| {
-        address.checked_sub(section.address()).is_some_and(|offset| offset < section.size())
-    })?;
-    let rest = section.size() - (address - section.address());
-    let bytes = section.data_range(address, rest.min(LENGTH)).ok()??;
-    let mut decoder = Decoder::with_ip(bitness, bytes, address, DecoderOptions::NONE);
+    let end = section.range.start.saturating_add(section.bytes.1);
+    let range = start..end.min(section.range.end).min(start.saturating_add(LENGTH));
+    let bytes = bytes.piece(section.place(&range)?, range.end - range.start)?;
+    let mut decoder = Decoder::with_ip(bitness, bytes, start, DecoderOptions::NONE);
     let first = decoder.decode();
     let jumps = matches!(
         first.flow_control(),
@@ -352,10 +392,14 @@ mod tests {
 
     #[test]
     fn a_range_that_leaves_its_section_is_said_to() {
-        let code = std::slice::from_ref(&(0x1000..0x1010));
-        let sections = [vec![0x90; 16]];
-        assert_eq!(within(code, &sections, &(0x1004..0x1006)), Ok(&[0x90, 0x90][..]));
-        let why = |range| within(code, &sections, &range).expect_err("refused");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        fs::write(&path, [0x90; 32]).expect("written");
+        let section = Section { range: 0x1000..0x1010, bytes: (8, 16) };
+        let sections = Sections::new([section], 32);
+        let code = Code { sections: &sections, bytes: Bytes::open(&path).expect("a file") };
+        assert_eq!(code.within(&(0x1004..0x1006)), Ok(&[0x90, 0x90][..]));
+        let why = |range| code.within(&range).expect_err("refused");
         assert_eq!(
             why(0x1004..0x1024),
             "the range of 32 bytes leaves its section of code, which ends 12 bytes behind its start"

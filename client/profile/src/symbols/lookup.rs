@@ -217,7 +217,7 @@ impl Lookup {
             return Err("build mismatch: its checksum is not that of the debug link".to_owned());
         }
         self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base)?));
-        self.take_symbols(separate.map(|image| image.symbols));
+        self.take_symbols(separate.and_then(|image| image.symbols));
         (self.kind, self.file) = (Kind::Dwarf, Some(file.to_owned()));
         Ok(())
     }
@@ -225,8 +225,9 @@ impl Lookup {
     /// Makes functions of symbols, without any of the image's own. Their code and its unwinding
     /// information are in the image.
     fn take_symbols(&mut self, separate: Option<Symbols>) {
-        if let Some(image) = &mut self.image {
-            let symbols = separate.unwrap_or_else(|| std::mem::take(&mut image.symbols));
+        if let Some(image) = &mut self.image
+            && let Some(symbols) = separate.or_else(|| image.symbols.take())
+        {
             self.table = Functions::new(symbols, &image.code, &image.unwinding);
         }
     }
@@ -237,7 +238,7 @@ impl Lookup {
         let Some(image) = self.image.as_ref().filter(|_| !self.table.is_empty()) else {
             return;
         };
-        let (kind, why) = if self.table.only_exports {
+        let (kind, why) = if self.table.only_exports() {
             let why = "only its exports have names; other functions are shown by their offsets";
             (Kind::Exports, why)
         } else {
@@ -284,21 +285,29 @@ impl Lookup {
     fn named(&self, address: u64) -> SymbolMatch {
         let unwinding = self.image.as_ref().map(|image| &image.unwinding);
         let function = self.table.containing(address);
-        let symbol_match = match &self.lines {
-            Lines::Pdb(pdb) => pdb.find(address, unwinding),
+        match &self.lines {
+            Lines::Pdb(pdb) => pdb.find(address, unwinding).unwrap_or_default(),
             Lines::Dwarf(dwarf) => dwarf.find(address, function, unwinding),
-            Lines::None => None,
+            Lines::None => SymbolMatch { function, ..SymbolMatch::default() },
+        }
+    }
+
+    /// What was cut or left out of the symbols, because it is more than the file is worth.
+    pub(super) fn limits(&self) -> Vec<String> {
+        let mut all: Vec<String> = match &self.lines {
+            Lines::Pdb(pdb) => pdb.notes().collect(),
+            Lines::Dwarf(dwarf) => dwarf.notes().collect(),
+            Lines::None => Vec::new(),
         };
-        symbol_match.unwrap_or_else(|| SymbolMatch {
-            function: function.cloned(),
-            ..SymbolMatch::default()
-        })
+        all.extend(self.image.as_ref().and_then(Image::note));
+        all.extend(self.table.note());
+        all
     }
 
     pub(super) fn functions(&self) -> Vec<Function> {
         match &self.lines {
             Lines::Pdb(pdb) => pdb.functions(),
-            Lines::Dwarf(_) | Lines::None => self.table.to_vec(),
+            Lines::Dwarf(_) | Lines::None => self.table.all(),
         }
     }
 }

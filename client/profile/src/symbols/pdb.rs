@@ -1,30 +1,94 @@
 //! Functions and lines from a PDB.
+//!
+//! The streams and their lists are read by `pdb2`. What grows with the code, and may say that it grows
+//! without end, is read here: modules, types, and where functions are.
 
-use super::demangle;
+mod directory;
+mod fields;
+mod modules;
+mod types;
+
+use super::demangle::{Demangler, with_variable_arguments, without_decoration};
 use super::functions::Function;
 use super::image;
+use super::name::shown;
 use super::symbol_match::{InlineFrame, SymbolMatch};
 use super::unwind::Unwinding;
+use crate::budget;
 use crate::file::Identity;
-use pdb_addr2line::pdb::{FallibleIterator, MachineType, PDB, StreamIndex};
-use pdb_addr2line::{Context, ContextPdbData};
-use self_cell::self_cell;
+use directory::Directory;
+use fields::Fields;
+use modules::{Module, ModuleInfo, Modules, Place};
+use pdb2::{
+    AddressMap, DebugInformation, FallibleIterator, MachineType, PDB, PdbInternalSectionOffset,
+    Rva, StreamIndex, SymbolIndex, SymbolTable,
+};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
+use types::Types;
 
-type Data = ContextPdbData<'static, 'static, File>;
-type Borrowed<'a> = Context<'a, 'static>;
+/// A public symbol (cvinfo.h).
+const S_PUB32: u16 = 0x110E;
 
-self_cell!(
-    struct Opened {
-        owner: Data,
-        #[not_covariant]
-        dependent: Borrowed,
-    }
-);
+/// Code that an object file has in a section.
+#[derive(Debug)]
+struct Contribution {
+    section: u16,
+    range: Range<u32>,
+    module: usize,
+}
+
+/// Where something begins: what a public symbol names, or an object file's code, or the end of a
+/// section.
+#[derive(Debug)]
+struct Start {
+    place: Place,
+    symbol: Option<SymbolIndex>,
+}
+
+/// What a function is called after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Origin {
+    /// The index in a module's list.
+    Procedure(usize, usize),
+    /// The index of a start.
+    Start(usize),
+}
+
+/// A function without its name.
+struct Located<'a> {
+    origin: Origin,
+    module: Option<&'a Module>,
+    module_index: usize,
+    /// In the PDB's own addresses.
+    place: Place,
+    length: Option<u32>,
+}
+
+/// A name, and whether it is that of a procedure, with its parameters.
+#[derive(Clone, Debug)]
+struct Name {
+    text: Arc<str>,
+    has_parameters: bool,
+}
 
 pub(super) struct Pdb {
-    opened: Opened,
+    addresses: AddressMap<'static>,
+    symbols: SymbolTable<'static>,
+    /// In the order of their places.
+    contributions: Vec<Contribution>,
+    /// In the order of their places, each place once.
+    starts: Vec<Start>,
+    modules: Modules,
+    types: Types,
+    demangler: Demangler,
+    names: RefCell<FxHashMap<Origin, Option<Name>>>,
+    /// Names of inlined functions, by the module and the identifier.
+    inlined: RefCell<FxHashMap<(usize, u32), Arc<str>>>,
     /// Whether it has lines.
     pub(super) has_lines: bool,
     /// Whether it was linked with /DEBUG:FASTLINK.
@@ -35,110 +99,365 @@ pub(super) struct Pdb {
 impl Pdb {
     /// Opens it, if it is of the recorded build.
     pub(super) fn open(path: &Path, recorded: &Identity) -> Result<Self, String> {
-        let text = |error: pdb_addr2line::Error| error.to_string();
-        let mut pdb = PDB::open(image::open(path)?).map_err(|error| error.to_string())?;
-        let actual = identity(&mut pdb, recorded).map_err(|error| error.to_string())?;
+        let text = |error: pdb2::Error| error.to_string();
+        let mut file = image::open(path)?;
+        let length = file.metadata().map_err(|error| error.to_string())?.len();
+        let directory = Directory::read(&mut file, length)?;
+        let mut pdb = PDB::open(file).map_err(text)?;
+        let actual = identity(&mut pdb, recorded).map_err(text)?;
         if !actual.is_same_build(recorded) {
             return Err(format!("build mismatch: file has {actual}, recording needs {recorded}"));
         }
-        let parts = check_parts(&mut pdb).map_err(|error| error.to_string())?;
-        let Some(Parts { has_lines, is_partial, is_32_bit }) = parts else {
-            return Err("it is damaged: it has parts that are shorter than it says".to_owned());
+        let is_partial = is_partial(&mut pdb).map_err(text)?;
+        let is_partial = is_partial.ok_or("it is damaged: names of its streams are cut off")?;
+        Self::of(pdb, &directory, is_partial, length)
+    }
+
+    fn of(
+        mut pdb: PDB<'static, File>,
+        directory: &Directory,
+        is_partial: bool,
+        length: u64,
+    ) -> Result<Self, String> {
+        let text = |error: pdb2::Error| error.to_string();
+        let information = pdb.debug_information().map_err(text)?;
+        let is_32_bit = matches!(information.machine_type(), Ok(MachineType::X86));
+        let modules = modules(&information, directory)?;
+        let addresses = pdb.address_map().map_err(text)?;
+        let sections = pdb.sections().map_err(text)?.unwrap_or_default();
+        let is_code = |section: u16| {
+            let section = usize::from(section).checked_sub(1);
+            let section = section.and_then(|section| sections.get(section));
+            section.is_some_and(|section| section.characteristics.execute())
         };
-        let data = ContextPdbData::try_from_pdb(pdb).map_err(text)?;
-        let opened = Opened::try_new(data, Data::make_context).map_err(text)?;
-        Ok(Self { opened, has_lines, is_partial, is_32_bit })
+        let contributions = contributions(&information, is_code).map_err(text)?;
+        let symbols = pdb.global_symbols().map_err(text)?;
+        let mut starts = publics(&symbols, is_code).map_err(text)?;
+        starts.extend(contributions.iter().map(|one| Start {
+            place: Place { section: one.section, offset: one.range.start },
+            symbol: None,
+        }));
+        for (section, number) in sections.iter().zip(1..=u16::MAX) {
+            let place = Place { section: number, offset: section.virtual_size };
+            starts.extend(is_code(number).then_some(Start { place, symbol: None }));
+        }
+        // Of several symbols at one place, the first stays.
+        starts.sort_by_key(|start| (start.place, start.symbol.is_none()));
+        starts.dedup_by_key(|start| start.place);
+        let mut stream = |number: u16| {
+            let stream = pdb.raw_stream(StreamIndex(number)).ok().flatten();
+            stream.map(|stream| stream.as_slice().to_vec()).unwrap_or_default()
+        };
+        let (types, identifiers) = (stream(TYPES), stream(IDENTIFIERS));
+        let names = pdb.named_stream(b"/names").map(|stream| stream.as_slice().to_vec());
+        Ok(Self {
+            addresses,
+            symbols,
+            contributions: merged(contributions),
+            starts,
+            has_lines: modules.iter().any(|module| module.lines != 0),
+            modules: Modules::new(pdb, modules, names.unwrap_or_default(), budget::entries(length)),
+            types: Types::of(types, identifiers, is_32_bit, budget::steps(length)),
+            demangler: Demangler::of(length),
+            names: RefCell::default(),
+            inlined: RefCell::default(),
+            is_partial,
+            is_32_bit,
+        })
     }
 
     /// The code at an address relative to the module's start. A public symbol has no length: it ends
     /// where the unwinding information has another function.
     pub(super) fn find(&self, address: u64, unwinding: Option<&Unwinding>) -> Option<SymbolMatch> {
-        let rva = u32::try_from(address).ok()?;
-        self.opened.with_dependent(|_, context| {
-            let frames = context.find_frames(rva).ok()??;
-            let outer = frames.frames.last()?.function.as_deref();
-            let is_other =
-                |unwinding: &Unwinding| unwinding.divides(frames.start_rva.into(), address);
-            if outer.is_none_or(is_public) && unwinding.is_some_and(is_other) {
-                return None;
-            }
-            let all = frames.frames.iter().map(|frame| InlineFrame {
-                name: self.name(frame.function.as_deref().unwrap_or_default()),
-                file: frame.file.as_deref(),
-                line: frame.line,
-            });
-            let all: Vec<_> = all.collect();
-            let name = &all.last()?.name;
-            let function = (!name.is_empty()).then(|| Function {
-                name: name.clone(),
-                start: frames.start_rva.into(),
-                end: frames.end_rva.unwrap_or(u32::MAX).into(),
-            });
-            Some(SymbolMatch::new(function, &all))
-        })
-    }
-
-    fn name(&self, name: &str) -> String {
-        if is_public(name) {
-            return demangle::demangle(demangle::without_decoration(name, self.is_32_bit));
+        let place = self.place(u32::try_from(address).ok()?)?;
+        let located = self.locate(place)?;
+        let (start, end) = self.bounds(&located)?;
+        let name = self.name(&located);
+        let is_other = |unwinding: &Unwinding| unwinding.divides(start.into(), address);
+        let has_parameters = name.as_ref().is_some_and(|name| name.has_parameters);
+        if !has_parameters && unwinding.is_some_and(is_other) {
+            return None;
         }
-        demangle::demangle(&demangle::with_variable_arguments(name))
+        let module = located.module;
+        let (file, line) = module.and_then(|module| module.line(located.place, place)).unzip();
+        let calls = match (located.origin, module) {
+            (Origin::Procedure(..), Some(module)) => module.inlined(place),
+            _ => Vec::new(),
+        };
+        let own = name.as_ref().map(|name| Arc::clone(&name.text)).unwrap_or_default();
+        let inlined = calls.iter().rev().map(|call| InlineFrame {
+            name: self.inlined(located.module_index, call.inlinee),
+            line: call.line,
+        });
+        let mut all: Vec<_> = inlined.collect();
+        all.push(InlineFrame { name: Arc::clone(&own), line });
+        let file = calls.last().map_or(file, |innermost| innermost.file);
+        let file = module.zip(file).and_then(|(module, file)| self.modules.file(module, file));
+        let function = (!own.is_empty()).then(|| Function {
+            name: own.to_string(),
+            start: start.into(),
+            end: end.unwrap_or(u32::MAX).into(),
+        });
+        let file = file.map(|file| shown(&String::from_utf8_lossy(file)));
+        Some(SymbolMatch::new(function, file, &all))
     }
 
     pub(super) fn functions(&self) -> Vec<Function> {
-        self.opened.with_dependent(|_, context| {
-            let functions = context.functions().filter_map(|function| {
-                Some(Function {
-                    name: self.name(&function.name?),
-                    start: function.start_rva.into(),
-                    end: function.end_rva.unwrap_or(function.start_rva).into(),
-                })
-            });
-            functions.collect()
-        })
-    }
-}
-
-/// Whether a name is that of a public symbol, not of a procedure: only procedures have a type, and
-/// their parameters behind their names.
-fn is_public(name: &str) -> bool {
-    !name.contains('(')
-}
-
-/// The stream with the names of other streams.
-const INFORMATION: StreamIndex = StreamIndex(1);
-
-/// What the lists of a PDB say of its contents.
-struct Parts {
-    has_lines: bool,
-    is_partial: bool,
-    is_32_bit: bool,
-}
-
-/// What it has; `None` if parts that the parser cuts out of streams unchecked are not there, where it
-/// panics: each module's symbols and lines, by the sizes in the list of modules, and the names of
-/// streams.
-fn check_parts(pdb: &mut PDB<'_, File>) -> Result<Option<Parts>, pdb_addr2line::pdb::Error> {
-    let names = pdb.raw_stream(INFORMATION)?;
-    let after_names = names.as_ref().and_then(|stream| Names::of(stream.as_slice()));
-    if after_names.as_ref().is_some_and(|names| !names.are_whole) {
-        return Ok(None);
-    }
-    let is_partial = after_names.is_some_and(|names| names.features.contains(&MINIMAL));
-    let information = pdb.debug_information()?;
-    let is_32_bit = matches!(information.machine_type(), Ok(MachineType::X86));
-    let mut has_lines = false;
-    let mut modules = information.modules()?;
-    while let Some(module) = modules.next()? {
-        let info = module.info();
-        let stated = u64::from(info.symbols_size) + u64::from(info.c13_lines_size);
-        let stream = pdb.raw_stream(info.stream)?;
-        if stream.is_some_and(|stream| (stream.as_slice().len() as u64) < stated) {
-            return Ok(None);
+        let mut all: Vec<u32> =
+            self.starts.iter().filter_map(|start| self.address(start.place)).collect();
+        for module in (0..self.modules.count()).filter_map(|module| self.modules.get(module)) {
+            let places = module.procedures.iter().map(|procedure| procedure.place);
+            all.extend(places.filter_map(|place| self.address(place)));
         }
-        has_lines |= info.c13_lines_size != 0;
+        all.sort_unstable();
+        all.dedup();
+        let function = |address: u32| {
+            let located = self.locate(self.place(address)?)?;
+            let (start, end) = self.bounds(&located)?;
+            let name = self.name(&located)?.text.to_string();
+            Some(Function { name, start: start.into(), end: end.unwrap_or(start).into() })
+        };
+        all.into_iter().filter_map(function).collect()
     }
-    Ok(Some(Parts { has_lines, is_partial, is_32_bit }))
+
+    /// What was left out, if anything was.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let types = self.types.is_cut().then(|| {
+            "some of its names are cut: their types are too long, too deep or too complex"
+                .to_owned()
+        });
+        types.into_iter().chain(self.modules.note()).chain(self.demangler.note())
+    }
+
+    fn place(&self, address: u32) -> Option<Place> {
+        let PdbInternalSectionOffset { section, offset } =
+            Rva(address).to_internal_offset(&self.addresses)?;
+        Some(Place { section, offset })
+    }
+
+    fn address(&self, Place { section, offset }: Place) -> Option<u32> {
+        Some(PdbInternalSectionOffset { section, offset }.to_rva(&self.addresses)?.0)
+    }
+
+    /// The first address of a function, and the first after it.
+    fn bounds(&self, located: &Located<'_>) -> Option<(u32, Option<u32>)> {
+        let start = self.address(located.place)?;
+        Some((start, located.length.and_then(|length| start.checked_add(length))))
+    }
+
+    /// The function at a place: the procedure of the module whose code it is, else what began last
+    /// there.
+    fn locate(&self, place: Place) -> Option<Located<'_>> {
+        let Place { section, offset } = place;
+        let next = self
+            .contributions
+            .partition_point(|one| (one.section, one.range.start) <= (section, offset));
+        let own = self.contributions.get(next.checked_sub(1)?)?;
+        if own.section != section || !own.range.contains(&offset) {
+            return None;
+        }
+        let (module_index, module) = (own.module, self.modules.get(own.module));
+        if let Some((index, procedure)) = module.and_then(|module| module.procedure(place)) {
+            return Some(Located {
+                origin: Origin::Procedure(module_index, index),
+                module,
+                module_index,
+                place: procedure.place,
+                length: Some(procedure.length),
+            });
+        }
+        let next = self.starts.partition_point(|start| start.place <= place);
+        let index = next.checked_sub(1)?;
+        let start = self.starts.get(index)?.place;
+        if start.section != section || start.offset < own.range.start {
+            return None;
+        }
+        let following = self.starts.get(next).map(|start| start.place);
+        let following = following.filter(|next| next.section == section);
+        let length = following.map(|next| next.offset - start.offset);
+        Some(Located { origin: Origin::Start(index), module, module_index, place: start, length })
+    }
+
+    fn name(&self, located: &Located<'_>) -> Option<Name> {
+        if let Some(name) = self.names.borrow().get(&located.origin) {
+            return name.clone();
+        }
+        let name = match (located.origin, located.module) {
+            (Origin::Procedure(_, index), Some(module)) => self.procedure(located, module, index),
+            (Origin::Start(index), _) => self.public(index).map(|name| self.plain(&name)),
+            (Origin::Procedure(..), None) => None,
+        };
+        self.names.borrow_mut().insert(located.origin, name.clone());
+        name
+    }
+
+    fn procedure(&self, located: &Located<'_>, module: &Module, index: usize) -> Option<Name> {
+        let procedure = module.procedures.get(index)?;
+        let name = String::from_utf8_lossy(module.name(procedure));
+        if procedure.index == 0 && !name.starts_with('?') {
+            // A decorated public symbol says more than a name without a type.
+            let there = self.starts.binary_search_by_key(&located.place, |start| start.place);
+            let public = there.ok().and_then(|start| self.public(start));
+            if let Some(public) = public.filter(|public| public.starts_with('?')) {
+                return Some(self.plain(&public));
+            }
+        }
+        if procedure.index == 0 {
+            return Some(self.plain(&name));
+        }
+        let written =
+            self.types.function(&self.modules, located.module_index, &name, procedure.index);
+        let has_parameters = written.length() > name.len();
+        let origin = [located.place.section.into(), located.place.offset].map(u32::to_le_bytes);
+        let text = written.shown(&origin.concat());
+        if !has_parameters && text.starts_with(['?', '_']) {
+            return Some(self.plain(&text));
+        }
+        let text = with_variable_arguments(text);
+        Some(Name { text: self.demangler.shown(&text), has_parameters })
+    }
+
+    /// The name of a public symbol, as the linker knows it.
+    fn public(&self, start: usize) -> Option<String> {
+        let symbol = self.starts.get(start)?.symbol?;
+        let symbol = self.symbols.iter_at(symbol).next().ok()??;
+        let mut fields = Fields(symbol.raw_bytes());
+        fields.bytes(2 + 4 + 4 + 2)?;
+        Some(String::from_utf8_lossy(fields.text()).into_owned())
+    }
+
+    /// A name without parameters.
+    fn plain(&self, name: &str) -> Name {
+        if name.contains('(') {
+            let text = self.demangler.shown(&with_variable_arguments(name.into()));
+            return Name { text, has_parameters: true };
+        }
+        let text = self.demangler.shown(without_decoration(name, self.is_32_bit));
+        Name { text, has_parameters: false }
+    }
+
+    /// The name of an inlined function.
+    fn inlined(&self, module: usize, inlinee: u32) -> Arc<str> {
+        let mut names = self.inlined.borrow_mut();
+        let name = || {
+            let written = self.types.identifier(&self.modules, module, inlinee);
+            let text = written.shown(&inlinee.to_le_bytes());
+            if !text.contains('(') {
+                return self.demangler.shown(without_decoration(&text, self.is_32_bit));
+            }
+            self.demangler.shown(&with_variable_arguments(text))
+        };
+        Arc::clone(names.entry((module, inlinee)).or_insert_with(name))
+    }
+}
+
+/// The stream with the names of other streams, that of the types, and that of what has a name and a
+/// type.
+const INFORMATION: u16 = 1;
+const TYPES: u16 = 2;
+const IDENTIFIERS: u16 = 4;
+
+/// The list of modules, if each has a stream of its own that is as long as the list says: the stream
+/// is copied for each of them.
+fn modules(
+    information: &DebugInformation<'_>,
+    directory: &Directory,
+) -> Result<Vec<ModuleInfo>, String> {
+    let text = |error: pdb2::Error| error.to_string();
+    let mut streams = vec![false; 1 << 16];
+    let mut all = Vec::new();
+    let mut modules = information.modules().map_err(text)?;
+    while let Some(module) = modules.next().map_err(text)? {
+        let info = module.info();
+        let StreamIndex(number) = info.stream;
+        let length = u64::from(directory.length(number));
+        let stated = u64::from(info.symbols_size)
+            + u64::from(info.lines_size)
+            + u64::from(info.c13_lines_size);
+        if info.stream.is_none() {
+            // An import library has none.
+        } else if length < stated {
+            return Err("it is damaged: it has parts that are shorter than it says".to_owned());
+        } else if length > 0 && std::mem::replace(&mut streams[usize::from(number)], true) {
+            return Err("it is damaged: two of its modules share a stream".to_owned());
+        }
+        all.push(ModuleInfo {
+            name: module.module_name().into_owned(),
+            stream: info.stream,
+            symbols: info.symbols_size,
+            old_lines: info.lines_size,
+            lines: info.c13_lines_size,
+        });
+    }
+    Ok(all)
+}
+
+/// The code that modules have, in the order of its places; of what overlaps, the later is left out.
+fn contributions(
+    information: &DebugInformation<'_>,
+    is_code: impl Fn(u16) -> bool,
+) -> pdb2::Result<Vec<Contribution>> {
+    let mut all = Vec::new();
+    let mut contributions = information.section_contributions()?;
+    while let Some(one) = contributions.next()? {
+        let PdbInternalSectionOffset { section, offset } = one.offset;
+        if one.size != 0 && is_code(section) {
+            let range = offset..offset.saturating_add(one.size);
+            all.push(Contribution { section, range, module: one.module });
+        }
+    }
+    all.sort_by_key(|one| (one.section, one.range.start));
+    let mut end = (0, 0);
+    all.retain(|one| {
+        let is_apart = (one.section, one.range.start) >= end;
+        if is_apart {
+            end = (one.section, one.range.end);
+        }
+        is_apart
+    });
+    Ok(all)
+}
+
+/// Neighbours of one module are one: between them is what fills them up.
+fn merged(contributions: Vec<Contribution>) -> Vec<Contribution> {
+    let mut merged: Vec<Contribution> = Vec::new();
+    for one in contributions {
+        match merged.last_mut() {
+            Some(last) if (last.section, last.module) == (one.section, one.module) => {
+                last.range.end = one.range.end;
+            }
+            _ => merged.push(one),
+        }
+    }
+    merged
+}
+
+/// Where public symbols of code are.
+fn publics(symbols: &SymbolTable<'_>, is_code: impl Fn(u16) -> bool) -> pdb2::Result<Vec<Start>> {
+    let mut all = Vec::new();
+    let mut symbols = symbols.iter();
+    while let Some(symbol) = symbols.next()? {
+        let mut fields = Fields(symbol.raw_bytes());
+        let (kind, _flags) = (fields.u16(), fields.u32());
+        if let (Some(S_PUB32), Some(offset), Some(section)) = (kind, fields.u32(), fields.u16())
+            && is_code(section)
+        {
+            let place = Place { section, offset };
+            all.push(Start { place, symbol: Some(symbol.index()) });
+        }
+    }
+    Ok(all)
+}
+
+/// Whether it is of /DEBUG:FASTLINK; `None` if a name of a stream does not begin within the names,
+/// where the parser panics.
+fn is_partial(pdb: &mut PDB<'_, File>) -> pdb2::Result<Option<bool>> {
+    let names = pdb.raw_stream(StreamIndex(INFORMATION))?;
+    let names = names.as_ref().and_then(|stream| Names::of(stream.as_slice()));
+    let Some(Names { are_whole, features }) = names else {
+        return Ok(Some(false));
+    };
+    Ok(are_whole.then(|| features.contains(&MINIMAL)))
 }
 
 /// The feature of a PDB that /DEBUG:FASTLINK made, `MINI` (LLVM, "The PDB Info Stream",
@@ -179,10 +498,7 @@ impl Names {
 
 /// The identity of a PDB. It holds two ages: linkers copy the second one into the image, and tools
 /// that add to a PDB raise only the first.
-fn identity(
-    pdb: &mut PDB<'_, File>,
-    recorded: &Identity,
-) -> Result<Identity, pdb_addr2line::pdb::Error> {
+fn identity(pdb: &mut PDB<'_, File>, recorded: &Identity) -> pdb2::Result<Identity> {
     let information = pdb.pdb_information()?;
     let second = pdb.debug_information()?.age();
     let age = match recorded {

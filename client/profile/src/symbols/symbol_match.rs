@@ -2,6 +2,7 @@
 
 use super::Inlined;
 use super::functions::Function;
+use std::sync::Arc;
 
 /// What stands for "no line": 0 in DWARF and CodeView; in CodeView also the numbers of code that a
 /// debugger always or never steps into (LLVM, `CodeView/Line.h`).
@@ -11,38 +12,35 @@ const NO_LINE: [u32; 3] = [0, 0xFE_EFEE, 0xF0_0F00];
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolMatch {
     pub(super) function: Option<Function>,
-    pub(super) file: Option<String>,
+    pub(super) file: Option<Arc<str>>,
     pub(super) line: Option<u32>,
     /// Inlined functions, innermost first.
     pub(super) inlined: Vec<Inlined>,
 }
 
 /// A function at an address: one that was inlined there, or the one that contains them all.
-pub(super) struct InlineFrame<'a> {
+pub(super) struct InlineFrame {
     /// Demangled; empty if it is not known.
-    pub(super) name: String,
-    pub(super) file: Option<&'a str>,
+    pub(super) name: Arc<str>,
     pub(super) line: Option<u32>,
 }
 
 impl SymbolMatch {
-    /// What the frames at an address of a function say, the innermost first.
-    pub(super) fn new(function: Option<Function>, frames: &[InlineFrame<'_>]) -> Self {
+    /// What the frames at an address of a function say, the innermost first, and the file of that.
+    pub(super) fn new(
+        function: Option<Function>,
+        file: Option<Arc<str>>,
+        frames: &[InlineFrame],
+    ) -> Self {
         let inlined = frames.iter().zip(frames.iter().skip(1)).map(|(frame, caller)| Inlined {
-            function: frame.name.as_str().into(),
+            function: Arc::clone(&frame.name),
             caller_line: line(caller),
         });
-        let innermost = frames.first();
-        Self {
-            function,
-            file: innermost.and_then(|frame| frame.file).map(str::to_owned),
-            line: innermost.and_then(line),
-            inlined: inlined.collect(),
-        }
+        Self { function, file, line: frames.first().and_then(line), inlined: inlined.collect() }
     }
 }
 
 /// The line of a frame; `None` for code that the compiler gives no line.
-fn line(frame: &InlineFrame<'_>) -> Option<u32> {
+fn line(frame: &InlineFrame) -> Option<u32> {
     frame.line.filter(|line| !NO_LINE.contains(line))
 }

@@ -1,11 +1,14 @@
 //! The bounds of functions from the unwinding information, which stays in a file that is stripped:
 //! `.pdata` of PE files for x64, `.eh_frame` of ELF files and of MinGW's for x86.
 
-use addr2line::gimli::{
-    BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection,
-};
+use super::image::place;
+use super::sections::Sections;
+use crate::budget::AUGMENTATION;
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
 use object::read::ReadRef;
 use object::{Architecture, BinaryFormat, Object, ObjectSection, pe};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// An entry's size: begin, end, and the unwinding data, three RVAs (PE Format, "The .pdata
@@ -37,9 +40,15 @@ pub(super) struct Unwinding {
 
 impl Unwinding {
     /// What a file has; nothing if it cannot be read.
-    pub(super) fn of<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Self {
+    pub(super) fn of<'a>(
+        file: &object::File<'a, impl ReadRef<'a>>,
+        base: u64,
+        length: u64,
+    ) -> Self {
         let parts = match file.format() {
-            BinaryFormat::Pe if file.architecture() == Architecture::X86_64 => pdata(file, base),
+            BinaryFormat::Pe if file.architecture() == Architecture::X86_64 => {
+                pdata(file, base, length)
+            }
             _ => eh_frame(file, base),
         };
         Self::new(parts.unwrap_or_default())
@@ -95,7 +104,11 @@ impl Unwinding {
 }
 
 /// From the exception directory: a `RUNTIME_FUNCTION` for each function, or for each part of one.
-fn pdata<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<Vec<Part>> {
+fn pdata<'a>(
+    file: &object::File<'a, impl ReadRef<'a>>,
+    base: u64,
+    length: u64,
+) -> Option<Vec<Part>> {
     let object::File::Pe64(pe) = file else {
         return None;
     };
@@ -103,22 +116,16 @@ fn pdata<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<Vec
     let directory = directories.get(pe::IMAGE_DIRECTORY_ENTRY_EXCEPTION)?;
     let data = directory.data(pe.data(), &pe.section_table()).ok()?;
     let (entries, _) = data.as_chunks::<RUNTIME_FUNCTION>();
-    let mut sections = Sections { all: Vec::new() };
-    for section in file.sections() {
-        let start = section.address().wrapping_sub(base);
-        let has_one = |entry: &[u8; RUNTIME_FUNCTION]| {
-            let [.., data] = numbers(entry);
-            data.checked_sub(start).is_some_and(|offset| offset < section.size())
-        };
-        if entries.iter().any(has_one)
-            && let Ok(bytes) = section.data()
-        {
-            sections.all.push((start, bytes));
-        }
-    }
+    let sections = file.sections().filter_map(|section| place(&section, base));
+    let sections = Sections::new(sections, length);
+    let unwind_data = UnwindData {
+        read: |offset, length| pe.data().read_bytes_at(offset, length).ok(),
+        known: RefCell::new(vec![None; sections.iter().count()]),
+        sections,
+    };
     let parts = entries.iter().map(|entry| {
         let [begin, end, _] = numbers(entry);
-        Part { range: begin..end, function: sections.first_entry(entry) }
+        Part { range: begin..end, function: unwind_data.first_entry(entry) }
     });
     Some(parts.collect())
 }
@@ -128,16 +135,23 @@ fn numbers(entry: &[u8; RUNTIME_FUNCTION]) -> [u64; 3] {
     [0, 1, 2].map(|index| words.get(index).copied().map_or(0, u32::from_le_bytes).into())
 }
 
-/// The sections with unwinding data, each by its RVA.
-struct Sections<'a> {
-    all: Vec<(u64, &'a [u8])>,
+/// The sections that may have unwinding data, by their RVAs.
+struct UnwindData<'a, R> {
+    sections: Sections,
+    /// Reads a section's bytes from the file.
+    read: R,
+    /// What was read of each section.
+    known: RefCell<Vec<Option<&'a [u8]>>>,
 }
 
-impl Sections<'_> {
-    fn at(&self, rva: u64) -> Option<&[u8]> {
-        self.all
-            .iter()
-            .find_map(|(start, bytes)| bytes.get(usize::try_from(rva.checked_sub(*start)?).ok()?..))
+impl<'a, R: Fn(u64, u64) -> Option<&'a [u8]>> UnwindData<'a, R> {
+    fn at(&self, rva: u64) -> Option<&'a [u8]> {
+        let index = self.sections.index(rva)?;
+        let section = self.sections.at(rva)?;
+        let mut known = self.known.borrow_mut();
+        let read = || (self.read)(section.bytes.0, section.bytes.1).unwrap_or_default();
+        let bytes: &'a [u8] = known.get_mut(index)?.get_or_insert_with(read);
+        bytes.get(usize::try_from(rva - section.range.start).ok()?..)
     }
 
     fn entry(&self, rva: u64) -> Option<[u8; RUNTIME_FUNCTION]> {
@@ -178,14 +192,26 @@ fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<
     let section = names.find_map(|name| file.section_by_name(name))?;
     let mut frames = EhFrame::from(EndianSlice::new(section.data().ok()?, LittleEndian));
     frames.set_address_size(if file.is_64() { 8 } else { 4 });
+    let bytes = section.data().ok()?;
     let bases = BaseAddresses::default().set_eh_frame(section.address());
     let mut entries = frames.entries(&bases);
     let mut parts = Vec::new();
+    // Each function leads to one of a few.
+    let mut cies = FxHashMap::default();
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else {
             continue;
         };
-        if let Ok(function) = partial.parse(EhFrame::cie_from_offset) {
+        let parsed = partial.parse(|frames, bases, offset| {
+            let cie = cies.entry(offset.0).or_insert_with(|| {
+                match has_long_augmentation(bytes.get(offset.0..).unwrap_or_default()) {
+                    true => Err(gimli::Error::UnknownAugmentation),
+                    false => frames.cie_from_offset(bases, offset),
+                }
+            });
+            cie.clone()
+        });
+        if let Ok(function) = parsed {
             let start = function.initial_address().wrapping_sub(base);
             let range = start..start.saturating_add(function.len());
             parts.push(Part { function: range.start, range });
@@ -194,8 +220,19 @@ fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<
     Some(parts)
 }
 
+/// Whether the augmentation of a common information entry (its letters say what else is in it, Linux
+/// Standard Base Core, "Exception Frames") is longer than any.
+fn has_long_augmentation(entry: &[u8]) -> bool {
+    let is_long_format = entry.starts_with(&[0xFF; 4]);
+    // Behind the length, the number that says that it is common, and the version.
+    let start = if is_long_format { 12 + 4 + 1 } else { 4 + 4 + 1 };
+    let letters = entry.iter().skip(start).take(AUGMENTATION + 1);
+    !letters.clone().any(|&letter| letter == 0) && letters.len() > AUGMENTATION
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::sections::Section;
     use super::*;
 
     fn part(start: u64, end: u64, function: u64) -> Part {
@@ -247,7 +284,12 @@ mod tests {
         data[0x24..0x30].copy_from_slice(&entry(0x20, 0x120));
         data[0x40..0x44].copy_from_slice(&[1, 0, 0, 0]);
         data[0x60..0x6C].copy_from_slice(&entry(0x10, 0x140));
-        let sections = Sections { all: vec![(0x100, &data)] };
+        let section = Section { range: 0x100..0x180, bytes: (0, 0x80) };
+        let sections = UnwindData {
+            sections: Sections::new([section], 0),
+            read: |_, _| Some(&data[..]),
+            known: RefCell::new(vec![None]),
+        };
         for (begin, data, function) in [
             (0x10, 0x140, 0x10),
             (0x30, 0x100, 0x10),
@@ -258,5 +300,21 @@ mod tests {
         ] {
             assert_eq!(sections.first_entry(&entry(begin, data)), function, "{begin:x} {data:x}");
         }
+    }
+
+    #[test]
+    fn an_augmentation_has_a_few_letters() {
+        let entry = |letters: &str| {
+            [&[0x20, 0, 0, 0, 0, 0, 0, 0, 1][..], letters.as_bytes(), &[0, 1, 0x78, 16]].concat()
+        };
+        for (letters, is_long) in [
+            ("", false),
+            ("zPLRS", false),
+            ("zRSSSSSSSSSSSSSS", false),
+            ("zRSSSSSSSSSSSSSSS", true),
+        ] {
+            assert_eq!(has_long_augmentation(&entry(letters)), is_long, "{letters}");
+        }
+        assert!(!has_long_augmentation(&[]) && !has_long_augmentation(&[0xFF; 8]));
     }
 }

@@ -256,7 +256,7 @@ impl From<&Opened> for OpenedModule {
 
 /// What there is to say about a module's symbols, with the option that may find them.
 fn notes(opened: &Opened) -> Vec<String> {
-    let mut notes = opened.notes.clone();
+    let mut notes = [opened.notes.as_slice(), &opened.limits].concat();
     if opened.download_might_help {
         notes.push("`--download` asks the symbol servers".to_owned());
     }
@@ -266,16 +266,34 @@ fn notes(opened: &Opened) -> Vec<String> {
 /// Notes which modules have no good symbols, in one line. Modules invented by a model have none to be
 /// found.
 pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
+    output.warn_all(&limited(opened));
     if let Some(note) = lacking(opened) {
         output.note(&note);
     }
+}
+
+/// Whose symbols were cut or left out: a name or a line that is missing would mislead.
+fn limited(opened: &[Opened]) -> Vec<String> {
+    let limited = opened.iter().filter(|opened| !opened.limits.is_empty());
+    let sentence =
+        |opened: &Opened| format!("symbols of {}: {}", opened.module.name, opened.limits.join("; "));
+    let mut all: Vec<String> = limited.map(sentence).collect();
+    if all.len() > LISTED_MODULES {
+        let more = all.len() - LISTED_MODULES;
+        all.truncate(LISTED_MODULES);
+        all.push(format!(
+            "symbols of {} more modules are cut or left out; `--json` has the reasons",
+            thousands(more as u64)
+        ));
+    }
+    all
 }
 
 fn lacking(opened: &[Opened]) -> Option<String> {
     let lacking: Vec<&Opened> = opened
         .iter()
         .filter(|opened| !opened.has_symbols())
-        .filter(|opened| opened.module.path.is_some())
+        .filter(|opened| opened.module.path.is_some() || opened.module.identity.is_some())
         .collect();
     if let [opened] = lacking.as_slice() {
         let notes = notes(opened);
@@ -311,6 +329,7 @@ mod tests {
             file: None,
             image: None,
             notes: vec!["it was not found".to_owned()],
+            limits: Vec::new(),
             download_might_help: samples == 1,
             samples,
         }

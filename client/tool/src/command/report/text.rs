@@ -179,6 +179,7 @@ pub(crate) mod tests {
                 file: None,
                 image: None,
                 notes: Vec::new(),
+                limits: Vec::new(),
                 download_might_help: false,
                 samples: 0,
             }],
