@@ -13,6 +13,7 @@ pub mod requests;
 pub mod scenarios;
 pub mod silicon;
 pub mod stepped;
+pub mod symbol_files;
 pub mod wire;
 
 pub use dumps::machines_from_table;

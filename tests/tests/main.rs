@@ -36,6 +36,7 @@ mod selection;
 mod sim_events;
 mod sources;
 mod suite;
+mod symbol_costs;
 mod transport;
 mod wine;
 mod wire;
