@@ -3,9 +3,11 @@
 //! `fuzz service --seconds 60` sends requests to the service of modelled machines: half random
 //! bytes, half well-formed requests with random fields, from several clients that come and go.
 //! `fuzz dump --seconds 60` feeds the dump parser random bytes and damaged dumps; `fuzz recording`
-//! does the same to the reader of recordings, `fuzz etw` to that of Windows' own traces. A seed is
-//! printed; `--seed` replays it.
+//! does the same to the reader of recordings, `fuzz etw` to that of Windows' own traces. `fuzz symbols`
+//! gives the readers of symbols files that are well formed and have hostile amounts of everything. A
+//! seed is printed; `--seed` replays it.
 
+use allocation_counter::measure;
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 use halprof_etw::clock::ClockType;
@@ -15,8 +17,9 @@ use halprof_etw::payload::stack::{Frames, Half, Stack, StackKey};
 use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, counters::CounterNames};
 use halprof_etw::{EventKind, PointerSize, Trace};
-use halprof_profile::file;
+use halprof_profile::{budget, file};
 use halprof_tests::requests::{self, ALL_RIGHTS};
+use halprof_tests::symbol_files;
 use shared_types::request::session::{self, Opened, Spec};
 use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
@@ -45,6 +48,7 @@ enum Target {
     Dump,
     Recording,
     Etw,
+    Symbols,
 }
 
 fn main() {
@@ -54,6 +58,7 @@ fn main() {
         Target::Dump => dump_case,
         Target::Recording => recording_case,
         Target::Etw => etw_case,
+        Target::Symbols => symbols_case,
     };
     if let Some(seed) = arguments.seed {
         case(&mut Rng::with_seed(seed));
@@ -380,4 +385,43 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
         bytes[buffer + 52] |= 0x40;
     }
     bytes
+}
+
+/// A symbol file of random amounts: its readers must take no more memory, stack and allocations than
+/// its length is worth, and show no name and no depth beyond their limits.
+fn symbols_case(rng: &mut Rng) {
+    /// As programs have it on Windows.
+    const STACK: usize = 2 << 20;
+    /// Bytes of memory for each byte that a file may become.
+    const MEMORY: u64 = 8;
+    const ALLOCATIONS: u64 = 8 << 20;
+    let file = symbol_files::random::file(rng);
+    let length = file.contents.len() as u64;
+    let look_up = move || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut found = None;
+        let allocated = measure(|| found = Some(file.look_up(folder.path())));
+        (found.expect("looked up"), allocated)
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(look_up).expect("a thread");
+    let ((frames, opened), allocated) = match thread.join() {
+        Ok(found) => found,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    let most = MEMORY * budget::expanded(length);
+    assert!(allocated.bytes_max <= most, "{} bytes for {length}", allocated.bytes_max);
+    let count = allocated.count_total;
+    assert!(count <= ALLOCATIONS, "{count} allocations for {length} bytes");
+    for frame in &frames {
+        assert!(frame.inlined.len() <= budget::DEPTH, "{} inlined", frame.inlined.len());
+        let names = frame.inlined.iter().map(|inlined| &inlined.function);
+        for name in names.chain(&frame.symbol).chain(&frame.file) {
+            assert!(name.len() <= budget::NAME_SHOWN, "a name of {} bytes", name.len());
+        }
+    }
+    // Whatever else it has, what it has first is found or said to be left out.
+    let has_first = frames.first().is_some_and(|frame| frame.symbol.is_some());
+    let is_silent = opened.limits.is_empty() && opened.notes.is_empty();
+    let is_found = has_first || !opened.kind.names();
+    assert!(is_found || !is_silent, "nothing was found or said: {opened:?}");
 }
