@@ -4,11 +4,11 @@
 //! table of symbols keeps these bytes for the names in it, so that a name takes no memory of its own,
 //! however many symbols have it.
 
-use super::image;
 use crate::budget::{self, NAME};
 use object::read::{ReadCache, ReadCacheOps, ReadRef};
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
@@ -40,7 +40,7 @@ struct Counted {
 
 impl Bytes {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let file = image::open(path)?;
+        let file = open(path)?;
         let length = file.metadata().map_err(|error| error.to_string())?.len();
         let cache = ReadCache::new(Counted { file, left: budget::read(length) });
         Ok(Self { cache, length, clear: Cell::default() })
@@ -64,6 +64,21 @@ impl Bytes {
         let block = self.read_bytes_at(start, end.saturating_sub(start))?;
         block.get(usize::try_from(offset - start).map_err(drop)?..).ok_or(())
     }
+}
+
+/// Opens a file. A folder, a pipe or a device is refused without being opened: opening a pipe may
+/// take for ever, and opening a device may set something off.
+pub(super) fn open(path: &Path) -> Result<File, String> {
+    let text = |error: io::Error| error.to_string();
+    let is_file = |metadata: Metadata| {
+        let refused = || "it is not a regular file".to_owned();
+        metadata.is_file().then_some(()).ok_or_else(refused)
+    };
+    is_file(fs::metadata(path).map_err(text)?)?;
+    let file = File::open(path).map_err(text)?;
+    // It may have been replaced in the meantime.
+    is_file(file.metadata().map_err(text)?)?;
+    Ok(file)
 }
 
 impl<'a> ReadRef<'a> for &'a Bytes {
@@ -133,7 +148,7 @@ mod tests {
         for end in [10, BLOCK as usize + 100, contents.len() - 50] {
             contents[end] = 0;
         }
-        std::fs::write(&path, &contents).expect("written");
+        fs::write(&path, &contents).expect("written");
         let bytes = Bytes::open(&path).expect("opened");
         let found =
             |start: u64, end: u64| (&bytes).read_bytes_at_until(start..end, 0).map(<[u8]>::len);
@@ -152,7 +167,7 @@ mod tests {
     fn a_file_is_not_read_again_and_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
-        std::fs::write(&path, vec![7; 1 << 20]).expect("written");
+        fs::write(&path, vec![7; 1 << 20]).expect("written");
         let bytes = Bytes::open(&path).expect("opened");
         let reads = |from: u64| {
             (0..1 << 10).filter(move |n| {
@@ -161,5 +176,18 @@ mod tests {
             })
         };
         assert_eq!(reads(0).count(), 128);
+    }
+
+    /// Opening a pipe would wait for a writer.
+    #[cfg(unix)]
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        for path in [&pipe, folder.path(), Path::new("/dev/zero")] {
+            assert!(open(path).is_err(), "{}", path.display());
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! which compilers write for ELF alone, is not read: its functions and lines are in the file itself,
 //! and only the names of inlined functions are not.
 
+mod entries;
 mod limits;
 mod lines;
 mod unit;

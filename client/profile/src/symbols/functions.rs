@@ -2,12 +2,15 @@
 
 use super::bytes::Bytes;
 use super::demangle::Demangler;
+use super::name::NameWriter;
 use super::sections::Sections;
 use super::unwind::Unwinding;
+use crate::budget::NAME;
 use rustc_hash::FxHashMap;
 use self_cell::self_cell;
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -127,7 +130,16 @@ impl Functions {
     fn function(&self, index: usize) -> Option<Function> {
         let &Symbol { name, start, end, .. } = self.table()?.all.get(index)?;
         let mut names = self.names.borrow_mut();
-        let shown = || self.demangler.shown(&String::from_utf8_lossy(name));
+        let shown = || match name.len() < NAME {
+            true => self.demangler.shown(&String::from_utf8_lossy(name)),
+            // What it goes on with is not known, so it is told apart by where it is.
+            false => {
+                let mut writer = NameWriter::new();
+                let cut = writer.write_str(&String::from_utf8_lossy(name));
+                cut.err().unwrap_or_else(|| writer.cut());
+                writer.shown(&start.to_le_bytes())
+            }
+        };
         let name = names.entry(index).or_insert_with(shown).to_string();
         Some(Function { name, start, end: end.unwrap_or(start) })
     }

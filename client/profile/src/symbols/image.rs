@@ -1,6 +1,6 @@
 //! A PE or ELF file: its build, its code sections, and the functions that its own tables name.
 
-use super::bytes::Bytes;
+use super::bytes::{self, Bytes};
 use super::functions::{self, Symbol, SymbolTable, Symbols};
 use super::sections::{Section, Sections};
 use super::trust::{has_links, local};
@@ -13,8 +13,7 @@ use object::{
     Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
     SymbolFlags, SymbolKind, pe,
 };
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +46,7 @@ impl DebugLink {
 
     /// Whether a file has the contents that the link names.
     pub(super) fn is_of(&self, path: &Path) -> Result<bool, String> {
-        let mut file = open(path)?;
+        let mut file = bytes::open(path)?;
         let mut hasher = crc32fast::Hasher::new();
         let mut bytes = vec![0; 1 << 16];
         loop {
@@ -115,7 +114,7 @@ impl Image {
                 .iter()
                 .any(|name| file.section_by_name(name).is_some()),
             debug_link: debug_link(file),
-            code: Sections::new(code.filter_map(|section| place(&section, base)), length),
+            code: Sections::new(code.filter_map(|section| Section::of(&section, base)), length),
             symbols: None,
             unwinding: Unwinding::of(file, base, length),
         })
@@ -172,13 +171,6 @@ fn parse(bytes: &Bytes) -> Result<object::File<'_, &Bytes>, String> {
     object::File::parse(bytes).map_err(|error| error.to_string())
 }
 
-/// Where a section is, relative to the start of the module.
-pub(super) fn place<'a>(section: &impl ObjectSection<'a>, base: u64) -> Option<Section> {
-    let start = section.address().checked_sub(base)?;
-    let range = start..start.checked_add(section.size())?;
-    Some(Section { range, bytes: section.file_range().unwrap_or_default() })
-}
-
 /// Which build a file is.
 ///
 /// # Errors
@@ -205,21 +197,6 @@ pub fn build_where_loaded(named: &str) -> Result<Build, String> {
 /// A message, if the file cannot be read or is no executable.
 pub fn identity_of(path: &Path) -> Result<Option<Identity>, String> {
     build_of(path).map(|build| build.identity)
-}
-
-/// Opens a file. A folder, a pipe or a device is refused without being opened: opening a pipe may
-/// take for ever, and opening a device may set something off.
-pub(super) fn open(path: &Path) -> Result<File, String> {
-    let text = |error: io::Error| error.to_string();
-    let is_file = |metadata: Metadata| {
-        let refused = || "it is not a regular file".to_owned();
-        metadata.is_file().then_some(()).ok_or_else(refused)
-    };
-    is_file(fs::metadata(path).map_err(text)?)?;
-    let file = File::open(path).map_err(text)?;
-    // It may have been replaced in the meantime.
-    is_file(file.metadata().map_err(text)?)?;
-    Ok(file)
 }
 
 fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
@@ -326,7 +303,7 @@ fn exports<'a, Pe: ImageNtHeaders>(
     let Ok(Some(table)) = file.export_table() else {
         return Vec::new();
     };
-    let sections = file.sections().filter_map(|section| place(&section, base));
+    let sections = file.sections().filter_map(|section| Section::of(&section, base));
     let sections = Sections::new(sections, bytes.length());
     let name = |pointer: u32| {
         let section = sections.at(pointer.into())?;
@@ -389,6 +366,7 @@ fn thunk_length(bitness: u32, bytes: &Bytes, section: &Section, start: u64) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_range_that_leaves_its_section_is_said_to() {
@@ -454,19 +432,6 @@ mod tests {
             let path = folder.join(path);
             let build = build_where_loaded(path.to_str().expect("UTF-8"));
             assert_eq!(build.is_ok(), opened, "{}: {build:?}", path.display());
-        }
-    }
-
-    /// Opening a pipe would wait for a writer.
-    #[cfg(unix)]
-    #[test]
-    fn only_a_regular_file_is_opened() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let pipe = folder.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-        assert!(made.expect("mkfifo").success());
-        for path in [&pipe, folder.path(), Path::new("/dev/zero")] {
-            assert!(open(path).is_err(), "{}", path.display());
         }
     }
 }

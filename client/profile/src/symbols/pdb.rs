@@ -8,9 +8,9 @@ mod fields;
 mod modules;
 mod types;
 
+use super::bytes;
 use super::demangle::{Demangler, with_variable_arguments, without_decoration};
 use super::functions::Function;
-use super::image;
 use super::name::shown;
 use super::symbol_match::{InlineFrame, SymbolMatch};
 use super::unwind::Unwinding;
@@ -100,7 +100,7 @@ impl Pdb {
     /// Opens it, if it is of the recorded build.
     pub(super) fn open(path: &Path, recorded: &Identity) -> Result<Self, String> {
         let text = |error: pdb2::Error| error.to_string();
-        let mut file = image::open(path)?;
+        let mut file = bytes::open(path)?;
         let length = file.metadata().map_err(|error| error.to_string())?.len();
         let directory = Directory::read(&mut file, length)?;
         let mut pdb = PDB::open(file).map_err(text)?;

@@ -1,6 +1,7 @@
 //! Sections by their addresses.
 
 use crate::budget;
+use object::ObjectSection;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -13,6 +14,13 @@ pub(super) struct Section {
 }
 
 impl Section {
+    /// Of a file whose tables place its start at the address `base`.
+    pub(super) fn of<'a>(section: &impl ObjectSection<'a>, base: u64) -> Option<Self> {
+        let start = section.address().checked_sub(base)?;
+        let range = start..start.checked_add(section.size())?;
+        Some(Self { range, bytes: section.file_range().unwrap_or_default() })
+    }
+
     /// The offset in the file of a range that lies within the section and has bytes.
     pub(super) fn place(&self, range: &Range<u64>) -> Option<u64> {
         let (offset, length) = self.bytes;

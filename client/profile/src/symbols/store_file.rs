@@ -1,6 +1,6 @@
 //! The files of a store as they can be read: what a pointer names, and what is compressed.
 
-use super::image;
+use super::bytes;
 use super::search::SymbolPath;
 use super::store::POINTER;
 use crate::budget;
@@ -44,7 +44,7 @@ impl StoreFile {
         if !name.ends_with('_') {
             return Ok(plain(stored.to_owned()));
         }
-        let file = image::open(stored)?;
+        let file = bytes::open(stored)?;
         let expanded = expanded(file).map_err(|error| format!("it cannot be expanded: {error}"))?;
         Ok(Self { path: expanded.to_path_buf(), expanded: Some(expanded) })
     }
@@ -54,7 +54,7 @@ impl StoreFile {
 /// user named.
 fn pointed_to(stored: &Path, path: &SymbolPath) -> Result<PathBuf, String> {
     let mut text = String::new();
-    image::open(stored)?
+    bytes::open(stored)?
         .take(POINTER_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| error.to_string())?;

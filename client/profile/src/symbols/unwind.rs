@@ -1,8 +1,7 @@
 //! The bounds of functions from the unwinding information, which stays in a file that is stripped:
 //! `.pdata` of PE files for x64, `.eh_frame` of ELF files and of MinGW's for x86.
 
-use super::image::place;
-use super::sections::Sections;
+use super::sections::{Section, Sections};
 use crate::budget::AUGMENTATION;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
 use object::read::ReadRef;
@@ -116,7 +115,7 @@ fn pdata<'a>(
     let directory = directories.get(pe::IMAGE_DIRECTORY_ENTRY_EXCEPTION)?;
     let data = directory.data(pe.data(), &pe.section_table()).ok()?;
     let (entries, _) = data.as_chunks::<RUNTIME_FUNCTION>();
-    let sections = file.sections().filter_map(|section| place(&section, base));
+    let sections = file.sections().filter_map(|section| Section::of(&section, base));
     let sections = Sections::new(sections, length);
     let unwind_data = UnwindData {
         read: |offset, length| pe.data().read_bytes_at(offset, length).ok(),
@@ -232,7 +231,6 @@ fn has_long_augmentation(entry: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sections::Section;
     use super::*;
 
     fn part(start: u64, end: u64, function: u64) -> Part {

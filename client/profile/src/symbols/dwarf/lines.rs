@@ -1,8 +1,8 @@
 //! The lines of one unit.
 
 use super::Slice;
+use super::entries::text;
 use super::limits::Limits;
-use super::units::text;
 use gimli::{AttributeValue, DebugLineOffset, DwForm, Format, Reader, Section, UnitRef};
 use std::ops::Range;
 

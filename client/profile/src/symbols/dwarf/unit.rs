@@ -1,9 +1,9 @@
 //! One unit: its functions, and what was inlined into them.
 
 use super::Slice;
+use super::entries::{Addresses, Root, taken};
 use super::limits::Limits;
 use super::lines::Lines;
-use super::units::{Addresses, Root, taken};
 use crate::budget::DEPTH;
 use gimli::{DebugLineOffset, UnitOffset, UnitRef};
 use std::cell::OnceCell;
