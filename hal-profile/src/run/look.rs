@@ -112,7 +112,7 @@ impl<M: Machine> Local<'_, M> {
             let owner = selects[config.source];
             let mut differs = false;
             for (register, written) in pmu::selects(capabilities, active.shown, config) {
-                let found = self.machine.read_msr(register);
+                let found = if register == 0 { written } else { self.machine.read_msr(register) };
                 if found == written {
                     continue;
                 }

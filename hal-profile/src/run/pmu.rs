@@ -283,16 +283,15 @@ pub(crate) fn select(capabilities: &Capabilities, shown: bool, config: &CounterC
 }
 
 /// The selects of a counter while it runs, each with its register: its own, and Merge in the next
-/// counter's where it takes a pair; none for a fixed counter.
+/// counter's where it takes a pair. A register of 0 is none.
 pub(crate) fn selects(
     capabilities: &Capabilities,
     shown: bool,
     config: &CounterConfig,
-) -> impl Iterator<Item = (u32, u64)> {
+) -> [(u32, u64); 2] {
+    let next = if config.pair { config.select_msr + capabilities.layout.stride } else { 0 };
     let own = (config.select_msr, select(capabilities, shown, config));
-    let next = config.select_msr + capabilities.layout.stride;
-    let merge = config.pair.then_some((next, amd::MERGE_SELECT | capabilities.enable));
-    (config.select_msr != 0).then_some(own).into_iter().chain(merge)
+    [own, (next, amd::MERGE_SELECT | capabilities.enable)]
 }
 
 /// The bit that hides a counter from user mode, unless it is to be shown.

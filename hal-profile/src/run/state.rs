@@ -145,8 +145,6 @@ pub(crate) struct Total {
     pub(crate) current_period: u64,
     /// Sampling: events counted since the last sample.
     pub(crate) carried: u64,
-    /// How long, in the slices that are over, nobody knows what it counted.
-    pub(crate) unknown: u64,
 }
 
 /// What the last look at the registers has shown of a counter in the current slice.
@@ -156,6 +154,8 @@ pub(crate) struct Looked {
     pub(crate) total: u64,
     /// How long of the slice nobody knows what it counted, in ticks of the time-stamp counter.
     pub(crate) unknown: u64,
+    /// The same of the slices that are over, for a counter that has one source in all of them.
+    pub(crate) unknown_before: u64,
 }
 
 /// Whose the select of a source is.

@@ -52,7 +52,7 @@ const SAMPLE_MOST: u64 = 500;
 
 /// Bytes of pool while a session samples: for the device, and for each processor, mostly its ring.
 const POOL_DEVICE: u64 = 1_210_200;
-const POOL_EACH: u64 = 1_344_696;
+const POOL_EACH: u64 = 1_343_160;
 
 /// One counter in use, which has overflowed; the scenarios count its register accesses. A period of 0
 /// is drawn. With the shortest the guard decides in some.
