@@ -249,7 +249,9 @@ fn disturb<B: Backend>(machine: &mut Stepped<B>, model: &str, way: u8, random: &
     let (register, value) = match (way, amd) {
         (0, true) if model == "zen2" => (0xC001_0000 | one, 0),
         (0, true) => (0xC000_0301, random.u64(..) & 0b111),
-        (0, false) => (0x38F, random.u64(..) & 0b11),
+        // Not what others have there: up to version 3, a register of which nothing of theirs is left is
+        // taken for the work of a freeze, and put back.
+        (0, false) => (0x38F, machine.client.read(0, 0x38F) & !0b11 | random.u64(..) & 0b11),
         (1, true) => (0xC001_0000 | one, AMD_CYCLES),
         (1, false) => (0x38D, 0),
         (2, true) => (0xC001_0200 | (2 * one), random.u64(..2) * AMD_CYCLES),
