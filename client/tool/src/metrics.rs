@@ -431,7 +431,7 @@ impl Metrics {
     fn no_metric(&self, id: &str) -> tool::Error {
         // Linux perf and WindowsPerf have groups of metrics such as TopdownL1.
         let meant = if id.to_ascii_lowercase().starts_with("topdown") {
-            Some("`--topdown` is an option of its own: `halprof stat --topdown`.".to_owned())
+            Some("`--topdown` is a separate option: `halprof stat --topdown`.".to_owned())
         } else {
             did_you_mean(id, self.all.iter().map(|metric| metric.id.as_str()))
         };

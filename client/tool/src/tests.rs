@@ -85,7 +85,9 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
 }
 
 fn counting(sources: u64) -> Setup {
-    let raw = |select| Spec { filter: Spec::USER, ..Spec::of_raw(select) };
+    // Of one event: with a counter mask each, then with another unit mask.
+    let select = |number: u64| 0xC4 | (number >> 8) << 8 | (number & 0xFF) << 24;
+    let raw = |number| Spec { filter: Spec::USER, ..Spec::of_raw(select(number)) };
     Setup { specs: (1..=sources).map(raw).collect(), ..Setup::default() }
 }
 

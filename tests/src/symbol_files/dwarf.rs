@@ -148,7 +148,7 @@ impl Dwarf {
 /// `.eh_frame`: one common entry with these letters, and an entry for each function.
 pub fn frames(section: u64, letters: &[u8], functions: &[(u64, u32)]) -> Section {
     let mut bytes = Bytes::default();
-    let mut entry = |bytes: &mut Bytes, mut contents: Vec<u8>| {
+    let entry = |bytes: &mut Bytes, mut contents: Vec<u8>| {
         contents.resize(contents.len().next_multiple_of(8) + 4, 0);
         bytes.u32(&[contents.len() as u32]).u8(&contents);
     };

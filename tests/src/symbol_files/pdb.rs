@@ -117,7 +117,7 @@ fn types(all: &[Vec<u8>]) -> Vec<u8> {
 fn module(functions: &[Function]) -> (usize, Vec<u8>) {
     let mut bytes = Bytes::default();
     bytes.u32(&[4]);
-    let mut padded = |bytes: &mut Bytes, mut record: Vec<u8>| {
+    let padded = |bytes: &mut Bytes, mut record: Vec<u8>| {
         record.resize((record.len() + 2).next_multiple_of(4) - 2, 0);
         bytes.u16(&[record.len() as u16]).u8(&record);
         bytes.0.len()

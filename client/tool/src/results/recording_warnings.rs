@@ -275,8 +275,9 @@ pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
 /// Whose symbols were cut or left out: a name or a line that is missing would mislead.
 fn limited(opened: &[Opened]) -> Vec<String> {
     let limited = opened.iter().filter(|opened| !opened.limits.is_empty());
-    let sentence =
-        |opened: &Opened| format!("symbols of {}: {}", opened.module.name, opened.limits.join("; "));
+    let sentence = |opened: &Opened| {
+        format!("symbols of {}: {}", opened.module.name, opened.limits.join("; "))
+    };
     let mut all: Vec<String> = limited.map(sentence).collect();
     if all.len() > LISTED_MODULES {
         let more = all.len() - LISTED_MODULES;
