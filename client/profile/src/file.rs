@@ -163,11 +163,13 @@ impl Metadata {
         branches.is_none_or(|branches| branches.kinds.is_empty())
     }
 
-    /// The vendor's errata that concern a source.
-    pub fn errata(&self, source: &str) -> Vec<Erratum> {
-        let sources = self.sources.iter().filter(|one| one.name == source);
-        let errata: BTreeSet<&Erratum> = sources.flat_map(|source| &source.errata).collect();
-        errata.into_iter().cloned().collect()
+    /// The vendor's errata that concern each source, by its name.
+    pub fn errata(&self) -> BTreeMap<&str, BTreeSet<&Erratum>> {
+        let mut errata: BTreeMap<&str, BTreeSet<&Erratum>> = BTreeMap::new();
+        for source in self.sources.iter().filter(|source| !source.errata.is_empty()) {
+            errata.entry(&source.name).or_default().extend(&source.errata);
+        }
+        errata
     }
 
     /// The sources that some processors cannot count, each with these processors.

@@ -62,30 +62,33 @@ impl InStep {
     /// The names of the sources with an exact period whose samples are in step with what they
     /// sample, each with how many times that makes the variance of a share larger.
     pub fn sources(&self, metadata: &Metadata) -> BTreeMap<String, u64> {
+        let mut of_source: FxHashMap<u16, Vec<&[Place]>> = FxHashMap::default();
+        for ((source, _), places) in self.places.iter().filter(|(_, all)| all.len() >= FEWEST) {
+            of_source.entry(*source).or_default().push(places);
+        }
         let sources = (0u16..).zip(&metadata.sources).filter(|(_, source)| !source.period.drawn);
         sources
-            .filter_map(|(index, source)| Some((source.name.clone(), self.inflation(index)?)))
+            .filter_map(|(index, source)| {
+                Some((source.name.clone(), largest_inflation(of_source.get(&index)?)?))
+            })
             .collect()
     }
+}
 
-    /// How many times larger the variance of a share is than that of independent samples, if they
-    /// are in step.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is at least 1, and casts saturate"
-    )]
-    fn inflation(&self, source: u16) -> Option<u64> {
-        let own = self.places.iter().filter(|((of, _), _)| *of == source);
-        let own: Vec<&[Place]> =
-            own.map(|(_, places)| &**places).filter(|places| places.len() >= FEWEST).collect();
-        let levels = (0..LEVELS).filter_map(|level| {
-            let at = |place: &Place| place.get(level).copied().unwrap_or_default();
-            let places = own.iter().map(|places| places.iter().map(at).collect());
-            inflation(&places.collect::<Vec<_>>())
-        });
-        levels.map(|inflation| inflation.ceil() as u64).max()
-    }
+/// How many times larger the variance of a share is than that of independent samples, if those of
+/// any processor's `own` places are in step.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is at least 1, and casts saturate"
+)]
+fn largest_inflation(own: &[&[Place]]) -> Option<u64> {
+    let levels = (0..LEVELS).filter_map(|level| {
+        let at = |place: &Place| place.get(level).copied().unwrap_or_default();
+        let places = own.iter().map(|places| places.iter().map(at).collect());
+        inflation(&places.collect::<Vec<_>>())
+    });
+    levels.map(|inflation| inflation.ceil() as u64).max()
 }
 
 fn place(sample: &Sample) -> Place {

@@ -231,7 +231,7 @@ fn result<'a>(
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
         events: recording.event_summaries(),
         warnings,
-        by_source: sources.map(|source| SourceSummary::new(metadata, source)).collect(),
+        by_source: SourceSummary::of_all(metadata, sources),
         by_processor: by(Key::Processor),
         by_process: by(Key::Process),
         by_module: by(Key::Module),

@@ -47,7 +47,20 @@ pub(crate) struct SkidSummary {
 }
 
 impl SourceSummary {
-    pub(crate) fn new(metadata: &Metadata, source: &SourceTotals) -> Self {
+    /// The rows of sources of a recording.
+    pub(crate) fn of_all<'a>(
+        metadata: &Metadata,
+        sources: impl Iterator<Item = &'a SourceTotals>,
+    ) -> Vec<Self> {
+        let errata = metadata.errata();
+        let row = |source: &SourceTotals| {
+            let own = errata.get(&*source.name).into_iter().flatten();
+            Self::new(metadata, source, own.copied().cloned().collect())
+        };
+        sources.map(row).collect()
+    }
+
+    fn new(metadata: &Metadata, source: &SourceTotals, errata: Vec<Erratum>) -> Self {
         let Totals { samples, events, .. } = source.totals;
         let Skid { direction, explanation } =
             Skid::of(&metadata.interface, samples, source.addressed);
@@ -59,7 +72,7 @@ impl SourceSummary {
             seconds: source.time.map(|time| time.seconds(events)),
             scaled: source.slices.is_some(),
             error: source.error(),
-            errata: metadata.errata(&source.name),
+            errata,
             skid: SkidSummary { direction, explanation },
         }
     }
@@ -147,8 +160,7 @@ impl Record for Call {
 /// A line for each source, and what is true of several of them.
 pub(crate) fn sources(report: &Report, keep: usize, width: Width) -> String {
     let metadata = &report.recording.metadata;
-    let all: Vec<SourceSummary> =
-        report.sources.iter().map(|source| SourceSummary::new(metadata, source)).collect();
+    let all = SourceSummary::of_all(metadata, report.sources.iter());
     let mut text = records(width, all.iter().take(keep));
     if keep < all.len() {
         text += &format!("{} more sources: `--by source` shows all\n", all.len() - keep);

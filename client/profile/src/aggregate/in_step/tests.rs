@@ -17,7 +17,8 @@ fn is_in_step(processes: impl IntoIterator<Item = u64>) -> bool {
     for process in processes {
         in_step.add(&[Sample { process: process as u32, ..Sample::default() }]);
     }
-    in_step.inflation(0).is_some()
+    let metadata = Metadata { sources: vec![Source::default()], ..Metadata::default() };
+    !in_step.sources(&metadata).is_empty()
 }
 
 /// What two programs run, 60 % and 40 % of each round of 10,007 events, sampled every `period`
