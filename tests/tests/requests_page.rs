@@ -296,12 +296,12 @@ fn constants(page: &mut String, all: &[(String, String, String)]) {
 fn compare(path: &str, make: impl FnOnce(&str) -> String) {
     let file: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     let there = std::fs::read_to_string(&file).unwrap_or_default();
-    let made = make(&there);
+    let new = make(&there);
     if std::env::var_os("HALPROF_SCREENS").is_some_and(|value| value == "write") {
-        std::fs::write(&file, &made).expect("written");
+        std::fs::write(&file, &new).expect("written");
     } else {
         let how = "HALPROF_SCREENS=write makes it anew";
-        assert!(made == there, "{path} is not what shared-types says: {how}");
+        assert!(new == there, "{path} is not what shared-types says: {how}");
     }
 }
 

@@ -7,8 +7,8 @@
 //!   `release` once when the session ends and before each sleep.
 //! - `enable_monitoring` begins a slice: every counter is at its preset with no overflow pending
 //!   before the first one starts, and all start as close together as the hardware allows.
-//! - `disable_monitoring`, [`read`] and `clear` end it.
-//! - On an overflow: [`hold`]; then for each counter [`overflowed`] and, if it has overflowed,
+//! - `disable_monitoring`, `read` and `clear` end it.
+//! - On an overflow: [`hold`]; then for each counter `overflowed` and, if it has overflowed,
 //!   [`reload`]; then [`acknowledge`], `set_lvtpc_mask`, [`resume`]. The order matters: an
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
 //!
@@ -596,7 +596,7 @@ fn freeze_may_be_on(machine: &mut impl Machine, capabilities: &Capabilities) -> 
 }
 
 /// Restarts all counters that [`hold`] stopped or, where counters are stopped one by one, those
-/// that [`overflowed`] stopped, given as bits in the layout of the global registers.
+/// that `overflowed` stopped, given as bits in the layout of the global registers.
 #[inline]
 pub fn resume(
     machine: &mut impl Machine,

@@ -263,13 +263,12 @@ impl Architectural {
             Register::FullWidth(i) => self.general[i].mask(),
             Register::Fixed(i) => self.fixed[i].mask(),
             Register::FixedControl => self.capabilities.fixed_control_bits(),
-            Register::Control => self.capabilities.global_bits(),
+            Register::Control | Register::ReloadMask(_) => self.capabilities.global_bits(),
             Register::StatusReset => self.capabilities.status_reset_bits(self.status),
             Register::StatusSet => self.capabilities.status_set_bits() & !BIT_63,
             Register::MiscEnable => MISC_ENABLE_READ_ONLY | MISC_ENABLE_WRITABLE,
             Register::DebugCtl => DEBUGCTL_WRITABLE,
             Register::PebsEnable => self.capabilities.pebs,
-            Register::ReloadMask(_) => self.capabilities.global_bits(),
             Register::Status | Register::InUse | Register::PerfCapabilities => 0,
         }
     }
@@ -418,7 +417,9 @@ impl Architectural {
                 Some(i) => self.fixed.get_mut(i),
                 None => self.general.get_mut(bit),
             };
-            counter.into_iter().for_each(|counter| counter.set(0));
+            if let Some(counter) = counter {
+                counter.set(0);
+            }
         }
         let pmi = (0..64).any(|bit| overflowed >> bit & 1 == 1 && self.interrupts(bit));
         if pmi {

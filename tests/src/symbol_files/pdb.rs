@@ -115,6 +115,9 @@ fn types(all: &[Vec<u8>]) -> Vec<u8> {
 
 /// The stream of a module: the length of its symbols, and the bytes.
 fn module(functions: &[Function]) -> (usize, Vec<u8>) {
+    // A site: its kind, its parent, its end, what is inlined, and its code: the first byte.
+    const SITE: usize = 2 + 2 + 12 + 4;
+
     let mut bytes = Bytes::default();
     bytes.u32(&[4]);
     let padded = |bytes: &mut Bytes, mut record: Vec<u8>| {
@@ -122,8 +125,6 @@ fn module(functions: &[Function]) -> (usize, Vec<u8>) {
         bytes.u16(&[record.len() as u16]).u8(&record);
         bytes.0.len()
     };
-    // A site: its kind, its parent, its end, what is inlined, and its code: the first byte.
-    const SITE: usize = 2 + 2 + 12 + 4;
     for function in functions {
         let start = bytes.0.len();
         let own = 2 + (2 + 2 + 28 + 7 + function.name.len() + 1).next_multiple_of(4) - 2;
@@ -151,7 +152,7 @@ fn module(functions: &[Function]) -> (usize, Vec<u8>) {
     // The lines of the functions.
     for function in functions {
         bytes.u32(&[0xF2, 12 + 12 + 8, function.offset]).u16(&[1, 0]).u32(&[function.length]);
-        bytes.u32(&[0, 1, 20, 0, 0x8000_0000 | 42]);
+        bytes.u32(&[0, 1, 20, 0, 0x8000_002A]);
     }
     // A file: its name is the first text.
     bytes.u32(&[0xF4, 8, 1]).u8(&[0, 0, 0, 0]);
@@ -250,7 +251,9 @@ impl Pdb {
         let mut header = Bytes(b"Microsoft C/C++ MSF 7.00\r\n\x1ADS\0\0\0".to_vec());
         header.u32(&[PAGE as u32, 1, pages.len() as u32, directory.len() as u32, 0]).u32(&lists);
         pages[0] = header.take();
-        pages.iter_mut().for_each(|page| page.resize(PAGE, 0));
+        for page in &mut pages {
+            page.resize(PAGE, 0);
+        }
         pages.concat()
     }
 }

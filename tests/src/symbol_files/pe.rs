@@ -77,15 +77,15 @@ pub fn exports(address: u32, names: &[u8], functions: &[(u32, u32)]) -> Vec<u8> 
     let texts = ordinals + 2 * count;
     let mut table = Bytes::default();
     table.u32(&[0, 0, 0, texts, 1, count, count, addresses, pointers, ordinals]);
-    functions.iter().for_each(|&(_, function)| {
-        table.u32(&[function]);
-    });
-    functions.iter().for_each(|&(name, _)| {
+    for (_, function) in functions {
+        table.u32(&[*function]);
+    }
+    for (name, _) in functions {
         table.u32(&[texts + name]);
-    });
-    (0..count).for_each(|index| {
+    }
+    for index in 0..count {
         table.u16(&[index as u16]);
-    });
+    }
     table.u8(names);
     table.0
 }

@@ -91,7 +91,7 @@ fn pdb_file(rng: &mut Rng) -> SymbolFile {
         }
     };
     let modules = (0..modules).map(|_| (0..each).map(|_| function(rng)).collect()).collect();
-    let publics = (0..amount(rng, 6)).map(|n| (name(rng), 1 << 16 | 16 * n as u32)).collect();
+    let publics = (0..amount(rng, 6)).map(|n| (name(rng), (1 << 16) | (16 * n as u32))).collect();
     let shares_stream = rng.u8(..16) == 0;
     let repeated = if rng.u8(..16) == 0 { amount(rng, 16) } else { 0 };
     Pdb { types, identifiers, modules, publics, shares_stream, repeated }.file()

@@ -125,7 +125,7 @@ impl CpuType {
         let Encoding::Select { select, .. } = encoding else {
             return Ok(encoding);
         };
-        if self.takes_codes_of_fixed_counters() && select & 0xFF == 0 {
+        if self.takes_codes_of_fixed_counters() && select as u8 == 0 {
             return self.on_fixed_counter(select);
         }
         match constraints::of_select(self, select) {

@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
             return known;
         }
         let caller = self.caller(thread, location.caller);
-        let stack = self.push(thread, caller, location);
+        let stack = Some(self.push(thread, caller, location));
         self.stacks.insert(index, stack);
         stack
     }
@@ -191,7 +191,7 @@ impl<'a> Writer<'a> {
         for index in new.into_iter().rev() {
             let location = callers.get(index)?;
             let outer = location.caller.and_then(|outer| *self.callers.get(&(thread, outer))?);
-            let stack = self.push(thread, outer, location);
+            let stack = Some(self.push(thread, outer, location));
             self.callers.insert((thread, index), stack);
         }
         *self.callers.get(&(thread, index?))?
@@ -202,10 +202,10 @@ impl<'a> Writer<'a> {
         thread: ThreadHandle,
         caller: Option<StackHandle>,
         location: &ThreadLocation,
-    ) -> Option<StackHandle> {
+    ) -> StackHandle {
         let frame = self.frame(location);
         let frame = self.profile.intern_frame(thread, frame);
-        Some(self.profile.intern_stack(thread, caller, frame))
+        self.profile.intern_stack(thread, caller, frame)
     }
 
     fn frame(&mut self, location: &ThreadLocation) -> FrameInfo {

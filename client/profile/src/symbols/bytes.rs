@@ -99,9 +99,10 @@ impl<'a> ReadRef<'a> for &'a Bytes {
         let clear = self.clear.get();
         let is_known =
             clear.delimiter == delimiter && (clear.start..=clear.end).contains(&range.start);
-        let Clear { start, end, .. } = match is_known {
-            true => clear,
-            false => Clear { delimiter, start: range.start, end: range.start },
+        let Clear { start, end, .. } = if is_known {
+            clear
+        } else {
+            Clear { delimiter, start: range.start, end: range.start }
         };
         let known = usize::try_from(end - range.start).map_err(drop)?.min(name.len());
         let found = memchr::memchr(delimiter, name.get(known..).unwrap_or_default());

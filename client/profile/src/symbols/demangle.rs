@@ -69,9 +69,8 @@ impl Demangler {
         let steps = parts + writer.length() as u64;
         self.left.set(self.left.get().saturating_sub(steps));
         match result {
-            Some(()) => writer.shown(own.as_bytes()),
             None if writer.is_whole() => shown(own),
-            None => writer.shown(own.as_bytes()),
+            Some(()) | None => writer.shown(own.as_bytes()),
         }
     }
 }
@@ -82,12 +81,11 @@ fn microsoft(name: &str, writer: &mut NameWriter) -> Option<()> {
 }
 
 fn others(name: &str, writer: &mut NameWriter) -> Option<()> {
-    match rustc_demangle::try_demangle(name) {
-        Ok(demangled) => write!(writer, "{demangled:#}").ok(),
-        Err(_) => {
-            let symbol = cpp_demangle::Symbol::new(name).ok()?;
-            symbol.structured_demangle(writer, &DemangleOptions::default()).ok()
-        }
+    if let Ok(demangled) = rustc_demangle::try_demangle(name) {
+        write!(writer, "{demangled:#}").ok()
+    } else {
+        let symbol = cpp_demangle::Symbol::new(name).ok()?;
+        symbol.structured_demangle(writer, &DemangleOptions::default()).ok()
     }
 }
 
@@ -234,7 +232,7 @@ mod tests {
         let mut name = "_Z1fP1aPFvS0_S0_E".to_owned();
         for level in 1..levels {
             let last = char::from(DIGITS[2 * level]);
-            name.push_str(&format!("PFvS{last}_S{last}_E"));
+            write!(name, "PFvS{last}_S{last}_E").expect("a string takes all");
         }
         name
     }

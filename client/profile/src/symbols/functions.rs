@@ -130,10 +130,11 @@ impl Functions {
     fn function(&self, index: usize) -> Option<Function> {
         let &Symbol { name, start, end, .. } = self.table()?.all.get(index)?;
         let mut names = self.names.borrow_mut();
-        let shown = || match name.len() < NAME {
-            true => self.demangler.shown(&String::from_utf8_lossy(name)),
-            // What it goes on with is not known, so it is told apart by where it is.
-            false => {
+        let shown = || {
+            if name.len() < NAME {
+                self.demangler.shown(&String::from_utf8_lossy(name))
+            } else {
+                // What it goes on with is not known, so it is told apart by where it is.
                 let mut writer = NameWriter::new();
                 let cut = writer.write_str(&String::from_utf8_lossy(name));
                 cut.err().unwrap_or_else(|| writer.cut());
@@ -161,9 +162,12 @@ fn one_for_each_start(symbols: &mut Vec<Symbol<'_>>, unwinding: &Unwinding) {
     symbols.retain(|s| s.kind != SymbolKind::Label || unwinding.begins_at(s.start));
     symbols.sort_by(|a, b| {
         let key = |s: &Symbol<'_>| (s.start, s.kind, s.end.is_none(), s.name.len());
-        key(a).cmp(&key(b)).then_with(|| match std::ptr::eq(a.name, b.name) {
-            true => Ordering::Equal,
-            false => compared(a.name).cmp(compared(b.name)),
+        key(a).cmp(&key(b)).then_with(|| {
+            if std::ptr::eq(a.name, b.name) {
+                Ordering::Equal
+            } else {
+                compared(a.name).cmp(compared(b.name))
+            }
         })
     });
     symbols.dedup_by_key(|symbol| symbol.start);

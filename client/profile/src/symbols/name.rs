@@ -128,8 +128,9 @@ mod tests {
     #[test]
     fn a_name_without_end_is_refused_and_told_apart_by_where_it_is_from() {
         let mut writer = NameWriter::new();
-        let writes = (0..).take_while(|_| writer.write_str(&"x".repeat(1000)).is_ok()).count();
-        assert_eq!(writes, NAME / 1000);
+        let part = "x".repeat(1000);
+        let taken = (0..NAME).take_while(|_| writer.write_str(&part).is_ok()).count();
+        assert_eq!(taken, NAME / 1000);
         assert_eq!((writer.length(), writer.is_whole()), (NAME, false));
         assert!(writer.write_str("x").is_err());
         let one = writer.shown(&[1]);

@@ -160,7 +160,7 @@ mod tests {
     /// A cabinet whose file has so many blocks of zeros: each is the one that the writer makes.
     fn zeros(blocks: u16) -> Vec<u8> {
         const FOLDER: usize = 36;
-        let one = cabinet(&[0; BLOCK_BYTES_MAX as usize]);
+        let one = cabinet(&vec![0; BLOCK_BYTES_MAX as usize]);
         let start = one[FOLDER..FOLDER + 4].try_into().expect("four bytes");
         let (head, block) = one.split_at(u32::from_le_bytes(start) as usize);
         let mut bytes = head.to_vec();

@@ -203,9 +203,10 @@ fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<
         };
         let parsed = partial.parse(|frames, bases, offset| {
             let cie = cies.entry(offset.0).or_insert_with(|| {
-                match has_long_augmentation(bytes.get(offset.0..).unwrap_or_default()) {
-                    true => Err(gimli::Error::UnknownAugmentation),
-                    false => frames.cie_from_offset(bases, offset),
+                if has_long_augmentation(bytes.get(offset.0..).unwrap_or_default()) {
+                    Err(gimli::Error::UnknownAugmentation)
+                } else {
+                    frames.cie_from_offset(bases, offset)
                 }
             });
             cie.clone()
@@ -275,7 +276,7 @@ mod tests {
             let numbers = [begin, begin + 0x10, data].map(u32::to_le_bytes);
             <[u8; RUNTIME_FUNCTION]>::try_from(numbers.concat()).expect("three numbers")
         };
-        let mut data = vec![0; 0x80];
+        let mut data = [0; 0x80];
         data[..4].copy_from_slice(&[1 | UNW_FLAG_CHAININFO << 3, 0, 1, 0]);
         data[8..20].copy_from_slice(&entry(0x10, 0x140));
         data[0x20..0x24].copy_from_slice(&[1 | UNW_FLAG_CHAININFO << 3, 0, 0, 0]);

@@ -100,7 +100,7 @@ struct LineWriter<'a> {
 }
 
 enum LineForm {
-    Csv(Writer<Vec<u8>>),
+    Csv(Box<Writer<Vec<u8>>>),
     /// `None` before the first sample: its recording says whether a machine is modelled.
     Json(Option<JsonLines>),
     Text(Layout, CallerLines),
@@ -111,7 +111,7 @@ impl<'a> LineWriter<'a> {
         let mut block = Vec::new();
         let form = if output.is_csv() {
             output.print_data(&columns().head()?)?;
-            LineForm::Csv(Writer::from_writer(Vec::new()))
+            LineForm::Csv(Box::new(Writer::from_writer(Vec::new())))
         } else if output.is_json() {
             LineForm::Json(None)
         } else {
@@ -151,7 +151,7 @@ impl<'a> LineWriter<'a> {
     fn print(&mut self) -> Result<bool> {
         let (block, is_csv) = match &mut self.form {
             LineForm::Csv(writer) => {
-                let writer = mem::replace(writer, Writer::from_writer(Vec::new()));
+                let writer = mem::replace(&mut **writer, Writer::from_writer(Vec::new()));
                 (writer.into_inner().map_err(Error::internal)?, true)
             }
             _ => (mem::take(&mut self.block), false),

@@ -64,10 +64,8 @@ impl Advice {
     /// The advice, if any, on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
     /// processor that had most; `has_rate`: `--rate` can choose the periods.
     pub(crate) fn on(samples: u64, busiest: u64, elapsed_ns: u64, has_rate: bool) -> Option<Self> {
-        let or_rate = |text: String| match has_rate {
-            true => format!("{text}, or --rate {}", RATE),
-            false => text,
-        };
+        let or_rate =
+            |text: String| if has_rate { format!("{text}, or --rate {RATE}") } else { text };
         let a_second = |samples: u64| {
             let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
             u64::try_from(rate).unwrap_or(u64::MAX)

@@ -35,7 +35,7 @@ impl<'a> Addresses<'a> {
     ) -> gimli::Result<()> {
         let mut add = |range: Range<u64>| range.is_empty() || add(range);
         if let Some(value) = &self.ranges
-            && let Some(mut list) = unit.attr_ranges(value.clone())?
+            && let Some(mut list) = unit.attr_ranges(*value)?
         {
             while let Some(range) = list.next()? {
                 if !add(range.begin..range.end) {
@@ -44,14 +44,13 @@ impl<'a> Addresses<'a> {
             }
             return Ok(());
         }
-        let Some(low) = self.low.clone().map(|low| unit.attr_address(low)).transpose()?.flatten()
-        else {
+        let Some(low) = self.low.map(|low| unit.attr_address(low)).transpose()?.flatten() else {
             return Ok(());
         };
         let high = match &self.high {
             // Beyond the last address for what the linker removed and marked so.
             Some(AttributeValue::Udata(length)) => Some(low.wrapping_add(*length)),
-            Some(value) => unit.attr_address(value.clone())?,
+            Some(value) => unit.attr_address(*value)?,
             None => None,
         };
         if let Some(high) = high {
@@ -102,7 +101,7 @@ impl<'a> Root<'a> {
                 (gimli::DW_AT_name, value) => name = Some(value),
                 (gimli::DW_AT_comp_dir, value) => folder = Some(value),
                 (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => {
-                    lines = Some(offset)
+                    lines = Some(offset);
                 }
                 (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
                     unit.str_offsets_base = base;
@@ -123,7 +122,7 @@ impl<'a> Root<'a> {
             Some(Slice::new(text, gimli::LittleEndian))
         };
         (unit.name, unit.comp_dir) = (of(name), of(folder));
-        if let Some(low) = addresses.low.clone()
+        if let Some(low) = addresses.low
             && let Some(low) = dwarf.attr_address(&unit, low)?
         {
             unit.low_pc = low;
@@ -138,9 +137,10 @@ pub(super) fn taken<'a>(
     limits: &Limits,
 ) -> gimli::Result<&'a [gimli::AttributeSpecification]> {
     let attributes = abbreviation.attributes();
-    match limits.steps(1 + attributes.len() as u64) {
-        true => Ok(attributes),
-        false => Err(gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(0))),
+    if limits.steps(1 + attributes.len() as u64) {
+        Ok(attributes)
+    } else {
+        Err(gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(0)))
     }
 }
 

@@ -152,9 +152,9 @@ impl<'a> Lines<'a> {
         if file.folder != 0
             && let Some(folder) = at(file.folder).and_then(|folder| self.folders.get(folder))
         {
-            add(text(unit, folder.clone())?);
+            add(text(unit, *folder)?);
         }
-        add(text(unit, file.name.clone())?);
+        add(text(unit, file.name)?);
         Some(path)
     }
 }

@@ -129,7 +129,7 @@ impl<'a> Unit<'a> {
 }
 
 impl Functions {
-    fn read<'a>(&mut self, unit: UnitRef<'_, Slice<'a>>, limits: &Limits) -> gimli::Result<()> {
+    fn read(&mut self, unit: UnitRef<'_, Slice<'_>>, limits: &Limits) -> gimli::Result<()> {
         let mut entries = unit.entries_raw(None)?;
         while !entries.is_empty() {
             let entry = entries.next_offset();

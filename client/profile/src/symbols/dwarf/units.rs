@@ -241,7 +241,7 @@ impl<'a> Units<'a> {
                 }
                 gimli::DW_AT_name => name = text(unit, attribute.value()).or(name),
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
-                    next = Some(attribute.value())
+                    next = Some(attribute.value());
                 }
                 _ => {}
             }

@@ -131,7 +131,9 @@ mod tests {
         pages[0] = [&MAGIC[..], &words(&[256, 1, 6, directory.len() as u32, 0, 1])].concat();
         pages[1] = words(&[2]);
         pages[2] = directory;
-        pages.iter_mut().for_each(|page| page.resize(256, 0));
+        for page in &mut pages {
+            page.resize(256, 0);
+        }
         let file = pages.concat();
         Directory::read(&mut Cursor::new(&file), file.len() as u64)
     }

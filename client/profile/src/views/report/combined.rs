@@ -83,12 +83,11 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
         let known = alike
             .iter()
             .find(|&&at| symbols.get(at).is_some_and(|known| alone(known) == alone(&opened)));
-        match known.and_then(|&at| symbols.get_mut(at)) {
-            Some(known) => known.samples = known.samples.saturating_add(opened.samples),
-            None => {
-                alike.push(symbols.len());
-                symbols.push(opened);
-            }
+        if let Some(known) = known.and_then(|&at| symbols.get_mut(at)) {
+            known.samples = known.samples.saturating_add(opened.samples);
+        } else {
+            alike.push(symbols.len());
+            symbols.push(opened);
         }
     }
     let recordings = reports.into_iter().map(|report| report.recording);

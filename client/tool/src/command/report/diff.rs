@@ -258,6 +258,7 @@ impl<'a> Sections<'a> {
 /// is not.
 type Common<'a> = (&'a str, &'a str, bool);
 
+#[expect(clippy::unnecessary_wraps, reason = "the other way to match has no key for some sources")]
 fn same_name<'a>(_: &'a Metrics, source: &'a SourceTotals) -> Option<Common<'a>> {
     Some((&source.name, "", source.time.is_some()))
 }

@@ -261,7 +261,7 @@ impl Samples {
             ));
         }
         for (source, own) in by_source(rows) {
-            let samples: u64 = own.iter().filter_map(|row| row.samples()).sum();
+            let samples: u64 = own.iter().filter_map(PartRow::samples).sum();
             if samples < FEW {
                 warnings.push(format!(
                     "{source}: too few samples to divide it well ({samples}); give a shorter period, \
@@ -326,7 +326,7 @@ pub(super) fn text(rows: &[PartRow], width: Width) -> String {
         text += &format!("\n{source} by process:\n");
         text += &records(width, own.iter().take(ROWS));
         if own.len() > ROWS {
-            let rest: f64 = own.iter().skip(ROWS).map(|row| row.share()).sum();
+            let rest: f64 = own.iter().skip(ROWS).map(PartRow::share).sum();
             text += &format!(
                 "{} other processes: {:.1} %; `--json` and `--csv` have all\n",
                 own.len() - ROWS,

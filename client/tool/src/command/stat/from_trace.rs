@@ -310,7 +310,7 @@ impl<'a> TraceMeasurement<'a> {
             let thread = &threads[index].thread;
             let of_process =
                 ThreadOfProcess { id: thread.id, started_ns: thread.started_ns, core_type };
-            self.rows(pass, part, thread.process, Some(of_process))
+            self.rows(pass, part, thread.process, Some(&of_process))
         });
         rows.collect()
     }
@@ -342,7 +342,7 @@ impl<'a> TraceMeasurement<'a> {
         pass: &TracePassCounts<'_>,
         part: &Part<'_, K>,
         process: usize,
-        thread: Option<ThreadOfProcess>,
+        thread: Option<&ThreadOfProcess>,
     ) -> Vec<PartRow> {
         let Part { cells, sums, .. } = part;
         let events = pass.events(&summed(cells, |cell| u32::from(cell.processor)));
@@ -362,7 +362,7 @@ impl<'a> TraceMeasurement<'a> {
         let rows = counts.map(|(index, (source, &value))| PartRow {
             process: process.name.clone(),
             id: process.id,
-            thread: thread.clone(),
+            thread: thread.cloned(),
             source: source.clone(),
             value,
             of_count: None,
