@@ -1,7 +1,7 @@
 //! `cargo xtask lint`: rustfmt, clippy and rustdoc, for this machine, for Windows, and for the
-//! driver's target.
+//! driver's target; and the licences of dependencies, and their known faults.
 
-use crate::{exe, has_subcommand, setup, side_by_side, suite, sys};
+use crate::{dependencies, exe, has_subcommand, setup, side_by_side, suite, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -11,6 +11,7 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check").run().context("run `cargo fmt`")?;
+    dependencies::check(shell)?;
     side_by_side(shell, &[&suite::lint, &sys::lint])?;
     exe::lint(shell)
 }

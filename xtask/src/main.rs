@@ -1,6 +1,7 @@
 //! Builds and checks halprof on any machine: see `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
+mod dependencies;
 mod exe;
 mod foreign;
 mod lint;

@@ -1,0 +1,205 @@
+//! What halprof may be built from: crates of crates.io, under licences that ask for no more than to be
+//! shown, and in no version of which a fault is known.
+//!
+//! Nothing is downloaded for it but what every build needs: the advisories that matter are a list here.
+
+use anyhow::{Context, Result, ensure};
+use semver::{Version, VersionReq};
+use serde::Deserialize;
+use spdx::{Expression, LicenseReq, ParseMode};
+use xshell::{Shell, cmd};
+
+const ADVISORIES: &str = include_str!("dependencies/advisories.csv");
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Licences that any part of halprof may have.
+const PERMISSIVE: [&str; 14] = [
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "NCSA",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Crates with other licences, which are in no product: the emulator that runs halprof.sys in tests, and
+/// what writes the header of the C library.
+const OF_TESTS: [&str; 3] = ["cbindgen", "unicorn-engine", "unicorn-engine-sys"];
+
+/// What is shipped.
+const PRODUCTS: [&str; 3] = ["halprof", "halprof-c", "halprof-driver"];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: Version,
+    license: Option<String>,
+    /// `None` for those of this repository.
+    source: Option<String>,
+}
+
+/// A row of the list.
+#[derive(Deserialize)]
+struct Advisory {
+    id: String,
+    #[serde(rename = "crate")]
+    name: String,
+    /// Requirements of Cargo, `|` between alternatives.
+    unaffected: String,
+    what: String,
+    #[serde(rename = "kept because")]
+    kept_because: String,
+}
+
+impl Advisory {
+    fn is_about(&self, package: &Package) -> Result<bool> {
+        if package.name != self.name || !self.kept_because.is_empty() {
+            return Ok(false);
+        }
+        for one in self.unaffected.split('|').filter(|one| !one.is_empty()) {
+            let one: VersionReq = one.parse().with_context(|| self.id.clone())?;
+            if one.matches(&package.version) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Checks all packages of Cargo.lock.
+pub(crate) fn check(shell: &Shell) -> Result<()> {
+    let metadata = cmd!(shell, "cargo metadata --format-version 1 --locked").quiet().read()?;
+    let metadata: Metadata = serde_json::from_str(&metadata)?;
+    let products = PRODUCTS.iter().flat_map(|package| ["--package", package]);
+    let tree = cmd!(shell, "cargo tree --locked --target all --prefix none --edges normal")
+        .args(["--format", "{p}"])
+        .args(products)
+        .quiet()
+        .read()?;
+    let shipped: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    let wrong = wrong(&metadata.packages, &shipped, &advisories(ADVISORIES)?)?;
+    ensure!(wrong.is_empty(), "what halprof is built from:\n{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// What is wrong with packages, of which those with some names are shipped.
+fn wrong(packages: &[Package], shipped: &[&str], advisories: &[Advisory]) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for package in packages {
+        let Package { name, version, license, source } = package;
+        let license = license.as_deref().unwrap_or("none");
+        let is_of_tests = OF_TESTS.contains(&&**name) && !shipped.contains(&&**name);
+        if !is_permissive(license) && !is_of_tests {
+            wrong.push(format!("{name} {version}: its licence is {license}"));
+        }
+        if source.as_deref().is_some_and(|source| source != CRATES_IO) {
+            wrong.push(format!("{name} {version}: it is not from crates.io"));
+        }
+        for advisory in advisories {
+            if advisory.is_about(package)? {
+                wrong.push(format!("{name} {version}: {} ({})", advisory.what, advisory.id));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+fn advisories(text: &str) -> Result<Vec<Advisory>> {
+    let mut rows = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    rows.deserialize().collect::<csv::Result<_>>().context("dependencies/advisories.csv")
+}
+
+/// Whether one may choose such licences that all are permissive. Before SPDX, cargo had `/` for `OR`.
+fn is_permissive(expression: &str) -> bool {
+    let expression = Expression::parse_mode(expression, ParseMode::LAX);
+    let is_listed = |one: &LicenseReq| PERMISSIVE.contains(&&*one.to_string());
+    expression.is_ok_and(|expression| expression.evaluate(is_listed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, version: &str, license: &str) -> Package {
+        Package {
+            name: name.to_owned(),
+            version: version.parse().unwrap(),
+            license: Some(license.to_owned()),
+            source: Some(CRATES_IO.to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_licence_is_permissive_if_one_can_choose_so() {
+        for (expression, permissive) in [
+            ("MIT", true),
+            ("MIT/Apache-2.0", true),
+            ("Apache-2.0 WITH LLVM-exception OR MIT", true),
+            ("GPL-2.0-only OR Apache-2.0", true),
+            ("(MIT OR GPL-3.0) AND Unicode-3.0", true),
+            ("MIT AND GPL-3.0", false),
+            ("MIT OR Zlib AND GPL-3.0", true),
+            ("(MIT OR Zlib) AND GPL-3.0", false),
+            ("GPL-2.0 WITH Classpath-exception-2.0", false),
+            ("MPL-2.0", false),
+            ("MIT Zlib", false),
+            ("(MIT", false),
+            ("none", false),
+            ("", false),
+        ] {
+            assert_eq!(is_permissive(expression), permissive, "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_package_is_refused_for_its_licence_its_source_or_a_known_fault() {
+        let list = "# a comment\nid,crate,unaffected,what,kept because\n\
+                    A-1,a,>=1.2|<1.0,burns,\nA-2,b,,nobody has it,only a test has it\nA-3,c,,rots,\n";
+        let advisories = advisories(list).unwrap();
+        let foreign =
+            Package { source: Some("git+https://a".to_owned()), ..package("g", "1.0.0", "MIT") };
+        for (package, shipped, word) in [
+            (package("a", "1.2.0", "MIT"), "", None),
+            (package("a", "0.9.9", "MIT"), "", None),
+            (package("a", "1.1.9", "MIT"), "", Some("A-1")),
+            (package("b", "1.0.0", "MIT"), "b", None),
+            (package("c", "1.0.0", "MIT"), "", Some("A-3")),
+            (package("d", "1.0.0", "GPL-3.0"), "", Some("GPL-3.0")),
+            (package("cbindgen", "1.0.0", "MPL-2.0"), "", None),
+            (package("cbindgen", "1.0.0", "MPL-2.0"), "cbindgen", Some("MPL-2.0")),
+            (foreign, "", Some("crates.io")),
+        ] {
+            let name = package.name.clone();
+            let wrong = wrong(&[package], &[shipped], &advisories).unwrap();
+            assert_eq!(wrong.len(), usize::from(word.is_some()), "{name}: {wrong:?}");
+            assert!(word.is_none_or(|word| wrong[0].contains(word)), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_can_be_read() {
+        let advisories = advisories(ADVISORIES).unwrap();
+        assert!(
+            advisories.iter().all(|one| one.id.starts_with("RUSTSEC-2") && !one.what.is_empty())
+        );
+    }
+
+    /// It also says when something wrong came in.
+    #[test]
+    fn nothing_is_wrong_with_what_halprof_is_built_from() {
+        check(&Shell::new().unwrap()).unwrap();
+    }
+}
