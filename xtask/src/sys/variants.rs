@@ -98,9 +98,16 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     };
     builder.assemble().context("the variants' work folder")?;
     let control = Variant { name: CONTROL.to_owned(), edit: Vec::new() };
-    for variant in [control].iter().chain(&table.variant) {
-        builder.build(variant).with_context(|| format!("variant {}", variant.name))?;
-    }
+    // A change of a signature can put several rows out of date: they are all reported at once.
+    let stale: Vec<String> = [control]
+        .iter()
+        .chain(&table.variant)
+        .filter_map(|variant| {
+            let error = builder.build(variant).err()?;
+            Some(format!("variant {}: {error:#}", variant.name))
+        })
+        .collect();
+    ensure!(stale.is_empty(), "{}", stale.join("\n"));
     Ok(())
 }
 
