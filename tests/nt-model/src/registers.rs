@@ -188,6 +188,10 @@ pub struct Watched {
     /// Role, number and MSR of each register, and its value when the counters were reserved, or when
     /// the machine woke. The status registers stand for those that acknowledge.
     before: Vec<(Role, u32, u32, u64)>,
+    /// Bits of the global control that somebody else has written while the counter was theirs by its
+    /// select. Once the driver has the counter again, it may leave such a bit as it found it or as the
+    /// other wrote it: nothing tells which of the two still counts on it.
+    disputed: u64,
 }
 
 /// All processors' registers.
@@ -444,6 +448,7 @@ impl Watched {
             ours: 0,
             selects: BTreeMap::new(),
             branches: false,
+            disputed: 0,
             before: all.into_iter().filter_map(value).collect(),
         }
     }
@@ -458,12 +463,17 @@ impl Watched {
                 self.ours &= !(1 << number);
             }
         }
+        let mut disputed = 0;
         let found = |&(role, number, msr, before): &(Role, u32, u32, u64)| {
             let (ours, _) = self.end_of(role, number, before);
             let now = read(cpu, msr).unwrap_or(before);
+            if matches!(role, Role::Global) {
+                disputed = (before ^ now) & !ours;
+            }
             (role, number, msr, before & ours | now & !ours)
         };
         self.before = self.before.iter().map(found).collect();
+        self.disputed |= disputed;
         self.branches = false;
     }
 
@@ -481,6 +491,7 @@ impl Watched {
             let (ours, end) = self.end_of(role, number, before);
             let either = match role {
                 Role::Select(off) => off,
+                Role::Global => self.disputed & ours,
                 _ => 0,
             };
             let left = (now ^ end) & ours & !either;
