@@ -25,8 +25,8 @@
 //! the counter would run. Every processor of the family has them, and a hypervisor that took the rest
 //! of a select has no reason to refuse them.
 //!
-//! Where the registers belong to the family, before leaf 0x0A, there is nothing to promise:
-//! Pentium and P6 are not probed.
+//! Where the registers belong to the family, before leaf 0x0A, there is nothing to promise: of Pentium
+//! and P6 only RDPMC is tried, because a hypervisor intercepts it by a control of its own.
 
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::counter::Counter;
@@ -57,9 +57,6 @@ pub(crate) fn each_register<E>(
     resets: bool,
     visit: &mut impl FnMut(Touch) -> Result<(), E>,
 ) -> Result<(), E> {
-    if capabilities.gate == Gate::Historic {
-        return Ok(());
-    }
     let global = &capabilities.global;
     let (mut left, mut mask, mut fixed) = (cpu_program.counters, 0, 0);
     let configs = cpu_program.configs.each.iter().take(program.settings.count);
@@ -75,6 +72,9 @@ pub(crate) fn each_register<E>(
             mask |= bits;
             fixed |= value & !FIXED_COUNTS;
         }
+    }
+    if capabilities.gate == Gate::Historic {
+        return Ok(());
     }
     let others = Counter::each(capabilities.counters.into()).zip(pmu::RESET_SELECTS);
     let others = others.filter(|(counter, _)| resets && !cpu_program.uses(*counter));
@@ -113,13 +113,16 @@ pub(crate) fn each_register<E>(
     lbr::each_register(capabilities, &cpu_program.recording, visit)
 }
 
-/// The registers of one counter, and of the next if it takes that too.
+/// The registers of one counter, and of the next if it takes that too. Of a Pentium or P6 only RDPMC.
 fn each_of_counter<E>(
     capabilities: &Capabilities,
     config: &CounterConfig,
     shown: bool,
     visit: &mut impl FnMut(Touch) -> Result<(), E>,
 ) -> Result<(), E> {
+    if capabilities.gate == Gate::Historic {
+        return rdpmc_of(config, visit);
+    }
     historic::each_upstream(config, &mut |msr, value| visit(Touch::Own { msr, value, left: 0 }))?;
     let (counter_msr, preset) = (config.write_msr, config.width.preset(config.period.into()));
     if config.select_msr == 0 {
@@ -140,6 +143,14 @@ fn each_of_counter<E>(
         // mistake: probe-without-merge
         visit(next)?;
     }
+    rdpmc_of(config, visit)
+}
+
+/// RDPMC of one counter, if that is how it is read.
+fn rdpmc_of<E>(
+    config: &CounterConfig,
+    visit: &mut impl FnMut(Touch) -> Result<(), E>,
+) -> Result<(), E> {
     // mistake: rdpmc-untried
     if config.by_msr { Ok(()) } else { visit(Touch::ReadPmc(config.pmc)) }
 }

@@ -8,11 +8,11 @@
 //!
 //! Each function runs on its processor, with interrupts masked.
 
-use crate::cpu::capabilities::Gate;
 use crate::cpu::counter::Counter;
 use crate::cpu::machine::{CR4_PCE, Machine};
 use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::cpu::registers::intel;
+use crate::plan::counter_config::reads_by_msr;
 use crate::run::host::Local;
 use crate::run::pmu;
 use crate::run::state::Pce;
@@ -54,10 +54,8 @@ impl<M: Machine> Local<'_, M> {
     /// ECX of RDPMC for the lowest counter that it reaches.
     fn first_counter(&self) -> Option<u32> {
         let capabilities = &self.state.capabilities;
-        if capabilities.gate == Gate::Historic {
-            return None;
-        }
-        let first = Counter::each(capabilities.all_counters()).next()?;
+        let first = Counter::each(capabilities.all_counters())
+            .find(|counter| !reads_by_msr(capabilities, *counter))?;
         let index = u32::from(first.index());
         Some(if first.is_fixed() { intel::RDPMC_FIXED | index } else { index })
     }

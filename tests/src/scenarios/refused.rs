@@ -16,7 +16,8 @@ use sim::cpu::cpuid::Leaves;
 
 scenarios![
     without_rdpmc_counters_are_read_by_rdmsr,
-    without_rdpmc_it_is_given_to_nobody,
+    without_rdpmc_user_mode_does_not_get_it,
+    without_rdpmc_threads_are_not_counted,
     a_counter_that_cannot_be_hidden_is_shown,
     counters_of_threads_are_shown,
     other_counters_are_taken_than_those_that_are_left,
@@ -31,8 +32,8 @@ const WORK: &str =
     "instructions=1000000,cycles=3000000,branches=200000,branch-misses=5000,ref-cycles=2500000";
 
 /// One of each way to stop counters and to find what overflowed.
-const MODELS: [&str; 7] =
-    ["skylake", "haswell", "sapphire-rapids", "core2", "hybrid", "zen2", "zen4"];
+const MODELS: [&str; 8] =
+    ["skylake", "haswell", "sapphire-rapids", "core2", "hybrid", "zen2", "zen4", "pentium3"];
 
 /// The self-test, the samples and the totals read the same way, and no RDPMC is left to fault.
 fn without_rdpmc_counters_are_read_by_rdmsr<B: Backend>() {
@@ -48,23 +49,35 @@ fn without_rdpmc_counters_are_read_by_rdmsr<B: Backend>() {
     }
 }
 
-/// Windows would read counters by it for threads, and a program's own would end the program.
-fn without_rdpmc_it_is_given_to_nobody<B: Backend>() {
-    for model in ["skylake", "zen4"] {
-        let refuses = with_quirks(&first(model), "refused-pmc");
-        let processors = [first(model), refuses.clone(), refuses];
-        let mut client = RawClient::<B>::of(&processors);
+/// A program's own would end the program.
+fn without_rdpmc_user_mode_does_not_get_it<B: Backend>() {
+    for model in ["skylake", "zen4", "pentium3"] {
+        let mut client = last_refuse_rdpmc::<B>(model);
         let number = client.open();
         let refusal = client.about(rdpmc::ALLOW, number).refusal();
         assert_eq!(refusal, Some((RdpmcUnavailable, 1, 0)), "{model}");
         let cr4 = client.model.cpus().iter().any(|cpu| cpu.processor.cr4() & CR4_PCE != 0);
         assert!(!cr4, "{model}");
+        client.end();
+    }
+}
+
+/// Windows would read their counters by it.
+fn without_rdpmc_threads_are_not_counted<B: Backend>() {
+    for model in ["skylake", "zen4"] {
+        let mut client = last_refuse_rdpmc::<B>(model);
         let by_thread = client.configured(THREADS, &[by_select(0xC4)]);
         let refusal = client.about(START, by_thread).refusal();
         assert_eq!(refusal, Some((RdpmcUnavailable, 1, 0)), "{model}");
         assert!(client.model.counted_by_thread().is_empty());
         client.end();
     }
+}
+
+/// Three processors, of which the first alone has RDPMC.
+fn last_refuse_rdpmc<B: Backend>(model: &str) -> RawClient<B> {
+    let refuses = with_quirks(&first(model), "refused-pmc");
+    RawClient::of(&[first(model), refuses.clone(), refuses])
 }
 
 /// A source on one general counter, as sessions by threads need it.
