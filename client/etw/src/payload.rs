@@ -33,6 +33,7 @@ pub enum EventKind<'a> {
     StackDefinition(stack::StackDefinition<'a>),
     Process(Box<process::Process>),
     Thread(Box<thread::Thread>),
+    ThreadName(Box<thread::ThreadName>),
     Image(Box<image::Image>),
     ImageId(Box<image::ImageId>),
     Pdb(Box<image::Pdb>),
@@ -88,6 +89,7 @@ fn kernel(group: u8, opcode: u8, version: u16, fields: Fields<'_>) -> Option<Eve
         (group::THREAD, 1..=4) => {
             EventKind::Thread(Box::new(thread::thread(opcode, version, fields)?))
         }
+        (group::THREAD, 72) => EventKind::ThreadName(Box::new(thread::name(fields)?)),
         (group::STACKWALK, 32) => EventKind::Stack(stack::stack(fields)?),
         // When a key is made, when it is deleted and when the session ends.
         (group::STACKWALK, 34..=36) => EventKind::StackDefinition(stack::definition(fields)?),

@@ -277,6 +277,7 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Interval(_) => (group::PERFINFO, 73, 3),
         EventKind::Switch(_) => (group::THREAD, 36, 4),
         EventKind::Thread(thread) => (group::THREAD, thread.change.opcode(), 4),
+        EventKind::ThreadName(_) => (group::THREAD, 72, 2),
         EventKind::Stack(_) => (group::STACKWALK, 32, 2),
         EventKind::StackDefinition(_) => (group::STACKWALK, 36, 2),
         EventKind::StackKey(key) => match key.half {
@@ -335,6 +336,7 @@ const fn has_writer(kind: &EventKind<'_>) -> bool {
         EventKind::TraceHeader(_)
             | EventKind::Interval(_)
             | EventKind::Thread(_)
+            | EventKind::ThreadName(_)
             | EventKind::Process(_)
             | EventKind::Image(_)
     )
@@ -405,6 +407,7 @@ fn payload(output: &mut Output, kind: &EventKind<'_>) {
         EventKind::Interval(interval) => interval.write(output),
         EventKind::Switch(switch) => switch.write(output),
         EventKind::Thread(thread) => thread::write(thread, output),
+        EventKind::ThreadName(name) => thread::write_name(name, output),
         EventKind::Stack(stack) => stack.write(output),
         EventKind::StackKey(key) => key.write(output),
         EventKind::StackDefinition(definition) => definition.write(output),

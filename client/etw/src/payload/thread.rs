@@ -1,4 +1,5 @@
-//! Threads (MOF classes `Thread_V1_TypeGroup1` to `Thread_V3_TypeGroup1`; version 4 has a name).
+//! Threads (MOF classes `Thread_V1_TypeGroup1` to `Thread_V3_TypeGroup1`; version 4 has a name), and
+//! the names that programs give them (opcode 72).
 
 use super::Change;
 use crate::bytes::{Fields, Output, PointerSize};
@@ -17,6 +18,15 @@ impl Thread {
     pub const fn new(change: Change, process: u32, thread: u32) -> Self {
         Self { change, process, thread, name: None }
     }
+}
+
+/// A thread got a name (SetThreadDescription).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadName {
+    pub process: u32,
+    pub thread: u32,
+    /// Empty if its name was taken away.
+    pub name: String,
 }
 
 /// How long the fields are that say where a thread runs: its stacks, start addresses and priorities.
@@ -39,6 +49,18 @@ pub(super) fn thread(opcode: u8, version: u16, mut fields: Fields<'_>) -> Option
     let has_name = version >= 3 && fields.rest.len() >= 2;
     let name = if has_name { fields.utf16() } else { None };
     Some(Thread { change, process, thread, name })
+}
+
+pub(super) fn name(mut fields: Fields<'_>) -> Option<ThreadName> {
+    let (process, thread) = (fields.u32()?, fields.u32()?);
+    Some(ThreadName { process, thread, name: fields.utf16().unwrap_or_default() })
+}
+
+/// Appends a name.
+pub fn write_name(named: &ThreadName, output: &mut Output) {
+    output.u32(named.process);
+    output.u32(named.thread);
+    output.utf16(&named.name);
 }
 
 /// Appends version 4.
