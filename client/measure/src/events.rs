@@ -64,6 +64,13 @@ static ALIASES: LazyLock<Vec<AliasRow>> = LazyLock::new(|| {
     csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
 });
 
+/// The other names that are valid on any processor.
+pub(crate) fn all_aliases() -> impl Iterator<Item = Alias> {
+    ALIASES.iter().flat_map(|AliasRow { names, target, source, .. }| {
+        names.split(' ').map(move |name| Alias { name, target, source })
+    })
+}
+
 /// The other names that are valid on a processor.
 pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
     let table = microarchitecture(processor).map(|one| one.table);

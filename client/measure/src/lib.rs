@@ -41,6 +41,7 @@ pub mod regions;
 pub mod selection;
 mod session;
 pub mod source;
+pub mod spellings;
 pub mod statistics;
 mod suggest;
 pub mod tracing;
@@ -64,4 +65,6 @@ pub use source::Source;
 pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]
-pub use windows::{DebugPrivilege, Driver, EtwCalls, elevated, tracer, windows_folder};
+pub use windows::{
+    DebugPrivilege, Driver, EtwCalls, elevated, thread_name, tracer, windows_folder,
+};

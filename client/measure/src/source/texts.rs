@@ -33,6 +33,11 @@ pub fn table(table: SourceTable) -> &'static [SourceTexts] {
     entry.map_or(&[], |(_, rows)| *rows)
 }
 
+/// Every source of every table.
+pub fn all() -> impl Iterator<Item = &'static SourceTexts> {
+    TABLES.iter().flat_map(|(_, rows)| *rows)
+}
+
 /// What a table says of a source; `None` if the source is not in it.
 pub fn find(of: SourceTable, id: ProfileSource) -> Option<&'static SourceTexts> {
     let rows = table(of);

@@ -16,7 +16,7 @@ const FEWER: &str = "Name fewer sources together.";
 
 /// Names of the same event: Windows' own, best first, and what others call it. Machines differ in
 /// which of Windows' names they list.
-const NAMES: [(&[&str], &[&str]); 9] = [
+pub(crate) const NAMES: [(&[&str], &[&str]); 9] = [
     (
         &["TotalCycles", "UnhaltedCoreCycles", "UnhaltedCoreCyclesFixed"],
         &["cycles", "cpu-cycles", "FixedCycles"],
