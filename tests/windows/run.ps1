@@ -393,6 +393,24 @@ function Assert-Whole([string]$Name, $Report) {
 function Get-Row([string]$Name, [string]$Arguments) {
     @((Get-Answer $Name $Arguments).tables[0].parts[0].rows)
 }
+# A program names its thread and keeps it busy (SetThreadDescription, Windows 10 version 1607).
+$Named = '-NoProfile -Command "Add-Type -Namespace H -Name T -MemberDefinition ''[DllImport(\"kernel32.dll\")] public static extern IntPtr GetCurrentThread(); [DllImport(\"kernel32.dll\", CharSet = CharSet.Unicode)] public static extern int SetThreadDescription(IntPtr thread, string name);''; [void][H.T]::SetThreadDescription([H.T]::GetCurrentThread(), ''halprof worker''); while ($true) { }"'
+# The thread with that name has samples in what `record` with these arguments writes.
+function Assert-ThreadName([string]$Name, [string]$Arguments) {
+    $file = Join-Path $Log "$Name.rec"
+    $busy = Start-Process -WindowStyle Hidden -PassThru powershell.exe $Named
+    try {
+        Start-Sleep -Seconds 3
+        [void](Get-Answer $Name "$Arguments -d 3 -o `"$file`"")
+    } finally {
+        $busy.Kill()
+    }
+    $rows = Get-Row "$Name-threads" "report `"$file`" --by thread --pid $($busy.Id)"
+    $own = @($rows | Where-Object { $_.thread_name -eq 'halprof worker' })
+    Assert-That ($own.Count -eq 1) "no thread is called halprof worker: $($rows | ConvertTo-Json -Compress -Depth 3)"
+    "thread $($own[0].thread): $($own[0].samples) samples"
+}
+Invoke-Step 'tracing names threads' { Assert-ThreadName 'etw-threads' '--machine etw record -e Timer' }
 $BusyFile = Join-Path $Log 'busy.rec'
 Invoke-Step 'tracing samples one process, and nothing is missing' {
     $source = Join-Path $PSScriptRoot 'windows.cs'
@@ -707,6 +725,10 @@ Invoke-Step 'record' {
     $report = Get-Answer 'report' "report `"$file`""
     Assert-That ($report.samples -eq $answer.samples) "report has $($report.samples) samples, record had $($answer.samples)"
     "$($answer.samples) samples of $source, $lost lost"
+}
+Invoke-Step 'record names threads' {
+    Assert-Ready
+    Assert-ThreadName 'threads' 'record'
 }
 Invoke-Step 'record with branches' {
     Assert-Ready

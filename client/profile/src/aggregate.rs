@@ -18,6 +18,7 @@ pub mod processor_time;
 pub(crate) mod samples;
 pub mod share;
 pub mod source_totals;
+pub(crate) mod thread_names;
 pub mod totals;
 
 use crate::file::{Recording, SampleSource, Slices, open_session};
@@ -85,8 +86,8 @@ impl Aggregate {
     }
 
     fn passes(&self, group: GroupKey) -> bool {
-        let GroupKey { source, process, processor, .. } = group;
-        self.filter.passes(source, process, processor)
+        let GroupKey { source, process, thread, processor, .. } = group;
+        self.filter.passes(source, (process, thread), processor)
             && (!self.filter.needs_code() || self.locations.get(group.location()).passes)
     }
 
@@ -161,8 +162,9 @@ impl Filter {
     pub(crate) const fn group_by(&self) -> GroupBy {
         GroupBy {
             location: self.needs_code(),
-            process: !self.processes.is_empty(),
-            thread: false,
+            // A thread's name is one of its process.
+            process: !self.processes.is_empty() || !self.threads.is_empty(),
+            thread: !self.threads.is_empty(),
             processor: self.processors.is_some(),
             stack: false,
         }

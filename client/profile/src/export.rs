@@ -216,7 +216,11 @@ fn read_one(
     let time = time.or_since_first_mark(&recording);
     let bound = BoundFilter::new(filter, &recording)?;
     let marks = &mut recording.marked.marks;
-    marks.retain(|mark| time.contains(mark.time) && bound.passes_process(mark.process));
+    marks.retain(|mark| {
+        time.contains(mark.time)
+            && bound.passes_process(mark.process)
+            && bound.passes_thread(mark.process, mark.thread)
+    });
     recording.events.retain(|event| time.contains(event.timestamp));
     let mut code = LocatedCode::new(filter, Symbols::open(&recording, symbol_path));
     source.samples(&mut |samples, stacks| {

@@ -100,6 +100,7 @@ const META: [u8; 4] = *b"META";
 const SAMPLES: [u8; 4] = *b"SAMP";
 const BRANCHES: [u8; 4] = *b"BRCH";
 const PROCESSES: [u8; 4] = *b"PROC";
+const THREAD_NAMES: [u8; 4] = *b"TNAM";
 const MODULES: [u8; 4] = *b"MODU";
 const STATISTICS: [u8; 4] = *b"STAT";
 const EVENTS: [u8; 4] = *b"EVNT";
@@ -315,6 +316,19 @@ pub struct Process {
     pub found: Option<u64>,
 }
 
+/// A thread that has a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamedThread {
+    /// The identifier of its process.
+    pub process: u32,
+    /// Its identifier.
+    pub thread: u32,
+    pub name: String,
+    /// When it was first seen with this name, as a sample's timestamp.
+    pub seen: u64,
+}
+
 /// An image of code in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -376,7 +390,7 @@ impl RecordedEvent {
 }
 
 /// The build of a PE file, as symbol stores identify it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     /// TimeDateStamp of its header.
     pub time: u32,
@@ -545,6 +559,8 @@ pub struct Recording {
     pub metadata: Metadata,
     /// The processes that ran, in the order in which they were seen.
     pub processes: Vec<Process>,
+    /// The threads that have names, in the order in which they got them.
+    pub threads: Vec<NamedThread>,
     /// The modules and where they were loaded, in the order in which they were seen.
     pub modules: Vec<Module>,
     /// Code that runtimes made while programs ran.

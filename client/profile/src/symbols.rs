@@ -12,11 +12,14 @@ mod code_path;
 mod demangle;
 mod dwarf;
 mod executable;
+mod folders;
+mod function_name;
 mod functions;
 mod identity;
 mod image;
 mod lookup;
 mod methods;
+mod module_names;
 mod name;
 mod pdb;
 mod search;
@@ -28,14 +31,18 @@ mod trust;
 mod unwind;
 
 pub use crate::file::origin::{origin, seal};
-use crate::file::{Module, ProcessIds, Recording, Times, loaded};
+use crate::file::{Module, ProcessIds, Recording, Stamp, Times, loaded};
 use code_location::CodeLocation;
 pub use code_path::PathBranch;
 pub use executable::Executable;
+pub(crate) use function_name::FunctionName;
+pub use function_name::shortened;
 pub use functions::Function;
 pub use image::{build_of, build_where_loaded, identity_of};
 use lookup::Lookup;
 use methods::{MethodMatch, Methods};
+pub(crate) use module_names::Build as ModuleBuild;
+use module_names::ModuleNames;
 use rustc_hash::FxHashMap;
 pub use search::SymbolPath;
 use shared_types::Mode;
@@ -71,9 +78,9 @@ pub struct Frame {
     /// The function whose code it is; `a.dll+0x1030` where no symbol names it, but the unwinding
     /// information bounds it.
     pub symbol: Option<Arc<str>>,
-    /// The offset from the start of the function, or of the module if no function is known; the
-    /// address itself if no module is.
-    pub offset: u64,
+    /// The offset from the start of the function, or of the module if no function is known; `None` if no
+    /// module is.
+    pub offset: Option<u64>,
     /// The source file of the innermost function there.
     pub file: Option<Arc<str>>,
     /// The line in that file.
@@ -130,6 +137,8 @@ impl Kind {
 pub struct Opened {
     /// The module.
     pub module: Module,
+    /// What the module is called: its name, with more where several modules have it.
+    pub name: Arc<str>,
     /// What names its functions.
     pub kind: Kind,
     /// The file with the symbols.
@@ -210,6 +219,7 @@ const LONGEST: u64 = 1 << 24;
 pub struct Symbols {
     path: SymbolPath,
     modules: Vec<Module>,
+    names: ModuleNames,
     /// For each module, the index of its file in `files`.
     file_of: Vec<usize>,
     /// Files loaded in several processes are opened once.
@@ -252,6 +262,7 @@ impl Symbols {
             files,
             texts: HashSet::new(),
             frames: FxHashMap::default(),
+            names: ModuleNames::of(&modules),
             modules,
         }
     }
@@ -278,7 +289,7 @@ impl Symbols {
     pub(crate) fn resolve(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         let frame = match self.module(process, ip, mode) {
             Some(index) => self.look_up(index, ip - self.modules[index].start),
-            None => self.unplaced(ip, mode),
+            None => self.unplaced(mode),
         };
         self.with_method(frame, process, ip, mode)
     }
@@ -287,7 +298,7 @@ impl Symbols {
     pub fn frame(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         let frame = match self.module(process, ip, mode) {
             Some(index) => self.frame_of_file(index, ip - self.modules[index].start),
-            None => self.unplaced(ip, mode),
+            None => self.unplaced(mode),
         };
         self.with_method(frame, process, ip, mode)
     }
@@ -319,7 +330,7 @@ impl Symbols {
                 frame.module = method.module;
             }
             frame.symbol = Some(method.name);
-            frame.offset = ip - method.start;
+            frame.offset = Some(ip - method.start);
         }
         frame
     }
@@ -327,9 +338,9 @@ impl Symbols {
     /// The code at an address of a process as far as its module says, without a function. Opens no
     /// file.
     pub(crate) fn module_alone(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
-        let mut frame = self.unplaced(ip, mode);
+        let mut frame = self.unplaced(mode);
         if let Some(index) = self.module(process, ip, mode) {
-            frame.module = intern(&mut self.texts, &self.modules[index].name);
+            frame.module = self.names.shown(index);
         } else if let Some(method) = self.method(process, ip, mode) {
             frame.module = method.module;
         }
@@ -346,7 +357,7 @@ impl Symbols {
         let Some(index) = self.module(process, ip, mode) else {
             return Ok(code_of_method(method.ok_or("it is in no module")?));
         };
-        let (module, loaded) = (self.modules[index].name.clone(), self.modules[index].start);
+        let (module, loaded) = (self.names.shown(index), self.modules[index].start);
         let lookup = self.lookup(index);
         let mut function = lookup.find(ip - loaded).function;
         if function.as_ref().is_none_or(|function| is_place(&module, &function.name)) {
@@ -388,7 +399,7 @@ impl Symbols {
         let file = lookup.image_file().unwrap_or(&image.path).to_owned();
         let module = &self.modules[index];
         Ok(Code {
-            module: intern(&mut self.texts, &module.name),
+            module: self.names.shown(index),
             symbol: intern(&mut self.texts, name),
             start: module.start.wrapping_add(range.start),
             end: module.start.wrapping_add(range.end),
@@ -412,9 +423,10 @@ impl Symbols {
         let first = |file| self.file_of.iter().position(|&other| other == file);
         let files = self.files.iter().enumerate();
         let files = files.filter_map(|(file, lookup)| {
-            let (lookup, module) = (lookup.as_ref()?, &self.modules[first(file)?]);
+            let (lookup, module) = (lookup.as_ref()?, first(file)?);
             Some(Opened {
-                module: module.clone(),
+                module: self.modules[module].clone(),
+                name: self.names.shown(module),
                 kind: lookup.kind,
                 file: lookup.file.clone(),
                 image: lookup.image_file().map(Path::to_owned),
@@ -453,6 +465,16 @@ impl Symbols {
         opened
     }
 
+    /// What a module of the recording is called.
+    pub(crate) fn module_name(&self, module: usize) -> Arc<str> {
+        self.names.shown(module)
+    }
+
+    /// Where the modules that are called so were loaded from.
+    pub(crate) fn paths(&self, module: &str) -> &[Arc<str>] {
+        self.names.paths(module)
+    }
+
     /// The index in the recording of the module that contains an address of a process.
     pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
         if mode == Mode::Unknown {
@@ -466,7 +488,7 @@ impl Symbols {
         own.or_else(|| Some(self.everywhere.at(&self.modules, ip).next()?.0))
     }
 
-    fn unplaced(&mut self, ip: u64, mode: Mode) -> Frame {
+    fn unplaced(&mut self, mode: Mode) -> Frame {
         let name = match mode {
             Mode::Unknown => NO_ADDRESS,
             Mode::User | Mode::Kernel => UNKNOWN,
@@ -474,7 +496,7 @@ impl Symbols {
         Frame {
             module: intern(&mut self.texts, name),
             symbol: None,
-            offset: ip,
+            offset: None,
             file: None,
             line: None,
             inlined: Arc::default(),
@@ -483,7 +505,8 @@ impl Symbols {
 
     fn lookup(&mut self, index: usize) -> &Lookup {
         let (module, path) = (&self.modules[index], &self.path);
-        self.files[self.file_of[index]].get_or_insert_with(|| Lookup::open(module, path))
+        let name = || self.names.shown(index);
+        self.files[self.file_of[index]].get_or_insert_with(|| Lookup::open(module, &name(), path))
     }
 
     fn look_up(&mut self, index: usize, address: u64) -> Frame {
@@ -491,9 +514,9 @@ impl Symbols {
         let texts = &mut self.texts;
         let start = symbol_match.function.as_ref().map_or(0, |function| function.start);
         Frame {
-            module: intern(texts, &self.modules[index].name),
+            module: self.names.shown(index),
             symbol: symbol_match.function.map(|function| intern(texts, &function.name)),
-            offset: address.saturating_sub(start),
+            offset: Some(address.saturating_sub(start)),
             file: symbol_match.file.map(|file| intern(texts, &file)),
             line: symbol_match.line,
             inlined: symbol_match.inlined.into(),
@@ -514,6 +537,8 @@ struct FileKey<'a> {
     name: &'a str,
     path: Option<&'a str>,
     identity: Option<String>,
+    stamp: Option<Stamp>,
+    size: u64,
 }
 
 impl<'a> FileKey<'a> {
@@ -522,6 +547,8 @@ impl<'a> FileKey<'a> {
             name: &module.name,
             path: module.path.as_deref(),
             identity: module.identity.as_ref().map(ToString::to_string),
+            stamp: module.stamp,
+            size: module.end.saturating_sub(module.start),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::simulation::cut;
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
-use halprof_profile::aggregate::filter::Pattern;
+use halprof_profile::aggregate::filter::FunctionPattern;
 use halprof_profile::symbols::{Executable, Function};
 use std::io;
 use std::ops::Range;
@@ -148,10 +148,8 @@ fn at(address: u64, executable: &Executable) -> Result<Target> {
     })
 }
 
-fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> Result<Target> {
-    let pattern = Pattern::new(name);
-    functions.retain(|function| pattern.matches_symbol(&function.name));
-    let names = || functions.iter().map(|function| function.name.as_str());
+fn named(name: &str, executable: &Executable, functions: Vec<Function>) -> Result<Target> {
+    let functions = executable.meant(&mut FunctionPattern::new(name), functions);
     match functions.as_slice() {
         [function] => Ok(Target {
             symbol: Some(function.name.clone()),
@@ -172,9 +170,29 @@ fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> R
         )),
         several => Err(Error::usage(
             format!("`{name}` is the name of {} functions", several.len()),
-            format!("Choose one: {}.", names().take(5).collect::<Vec<_>>().join(", ")),
+            format!("Choose one: {}.", choices(several, executable)),
         )),
     }
+}
+
+/// At most so many functions are listed.
+const LISTED: usize = 8;
+
+/// Functions as a range can name them: those that share a name by their addresses.
+fn choices(functions: &[Function], executable: &Executable) -> String {
+    let typed = |function: &Function| {
+        let name = &function.name;
+        let is_alone = functions.iter().filter(|other| other.name == *name).count() == 1;
+        if is_alone {
+            return format!("`{name}`");
+        }
+        format!("`{:#x}` ({name})", executable.base().wrapping_add(function.start))
+    };
+    let mut listed: Vec<String> = functions.iter().take(LISTED).map(typed).collect();
+    if functions.len() > LISTED {
+        listed.push(format!("and {} more", functions.len() - LISTED));
+    }
+    listed.join(", ")
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod hostile;
 mod limits;
 mod manuals;
 mod measure;
+mod names;
 mod openmetrics;
 mod pictures;
 mod readme;

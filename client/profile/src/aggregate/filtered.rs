@@ -2,8 +2,10 @@
 //! span of time.
 
 use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::thread_names::ThreadNames;
 use crate::file::{ProcessIds, Recording, SampleSource};
 use crate::number::nanoseconds;
+use halprof_measure::spellings::names_source;
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::Sample;
@@ -15,6 +17,7 @@ pub(crate) struct BoundFilter {
     filter: Filter,
     sources: Vec<(Arc<str>, bool)>,
     processes: FxHashMap<u32, Arc<str>>,
+    threads: ThreadNames,
     process_ids: ProcessIds,
 }
 
@@ -44,21 +47,28 @@ impl BoundFilter {
             processes: processes
                 .map(|process| (process_ids.of_process(process), process.name.as_str().into()))
                 .collect(),
+            threads: ThreadNames::of(recording),
             process_ids,
         })
     }
 
-    /// Whether it accepts the samples of a source, a process and a processor.
-    pub(crate) fn passes(&self, source: u16, process: u32, processor: u32) -> bool {
+    /// Whether it accepts the samples of a source, a thread of a process, and a processor.
+    pub(crate) fn passes(
+        &self,
+        source: u16,
+        (process, thread): (u32, u32),
+        processor: u32,
+    ) -> bool {
         let processors = self.filter.processors.as_ref();
         self.passes_source(source)
             && processors.is_none_or(|processors| processors.contains(&processor))
             && self.passes_process(process)
+            && self.passes_thread(process, thread)
     }
 
     /// Whether it accepts a sample, apart from its time and its code.
     pub(crate) fn passes_sample(&self, sample: &Sample) -> bool {
-        self.passes(sample.source, sample.process, sample.processor)
+        self.passes(sample.source, (sample.process, sample.thread), sample.processor)
     }
 
     /// Whether it needs the code at the address of a sample.
@@ -76,6 +86,16 @@ impl BoundFilter {
             .processes
             .iter()
             .any(|pattern| pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name)))
+    }
+
+    pub(crate) fn passes_thread(&self, process: u32, thread: u32) -> bool {
+        let threads = &self.filter.threads;
+        threads.is_empty() || {
+            let (name, id) = (self.thread(process, thread), thread.to_string());
+            threads.iter().any(|pattern| {
+                pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name))
+            })
+        }
     }
 
     /// Whether it accepts a source. A source that the recording does not name is accepted only if
@@ -103,12 +123,18 @@ impl BoundFilter {
     pub(crate) fn process(&self, number: u32) -> Option<&Arc<str>> {
         self.processes.get(&self.process_ids.process(number))
     }
+
+    /// The name of a thread of a process, if it has one.
+    pub(crate) fn thread(&self, process: u32, thread: u32) -> Option<&Arc<str>> {
+        self.threads.name(&self.process_ids, process, thread)
+    }
 }
 
-/// Whether a pattern matches a source: with its filter, or by its name alone.
+/// Whether a pattern matches a source: with its filter, by its name alone, or as a source to count is
+/// named.
 fn matches_source(pattern: &Pattern, source: &str) -> bool {
     let name = source.split(':').next().unwrap_or(source);
-    pattern.matches(source) || pattern.matches(name)
+    pattern.matches(source) || pattern.matches(name) || names_source(pattern.typed(), source)
 }
 
 /// The clock of a recording, and the span of its time that counts.

@@ -55,8 +55,8 @@ pub(crate) enum KeyOf {
     /// The group of a sample. `number` gives the value as a number that compares fast, `value` the
     /// value of that number.
     Group {
-        number: fn(&Recording, GroupKey) -> u32,
-        value: fn(&Recording, &BoundFilter, u32) -> Value,
+        number: fn(&Recording, GroupKey) -> u64,
+        value: fn(&Recording, &BoundFilter, u64) -> Value,
     },
     /// The code at an address.
     Code { needs_symbols: bool, value: fn(u64, &Frame) -> Value },
@@ -135,21 +135,28 @@ const KEYS: [KeyRow; 11] = [
         fields: &["process", "process_name"],
         groups: GroupBy { process: true, ..NOTHING },
         of: KeyOf::Group {
-            number: |recording, group| recording.process_ids.process(group.process),
-            value: |recording, filter, number| Value::Process {
-                id: recording.process_ids.known_id(number),
-                name: filter.process(number).cloned(),
+            number: |recording, group| recording.process_ids.process(group.process).into(),
+            value: |recording, filter, number| {
+                Value::Process(process(recording, filter, number as u32))
             },
         },
     },
     KeyRow {
         key: Key::Thread,
         name: "thread",
-        fields: &["thread"],
-        groups: GroupBy { thread: true, ..NOTHING },
+        fields: &["thread", "thread_name", "process", "process_name"],
+        // Two processes may have had a thread of one identifier.
+        groups: GroupBy { thread: true, process: true, ..NOTHING },
         of: KeyOf::Group {
-            number: |_, group| group.thread,
-            value: |_, _, number| Value::Thread(number),
+            number: |recording, group| {
+                let process = recording.process_ids.process(group.process);
+                u64::from(process) << 32 | u64::from(group.thread)
+            },
+            value: |recording, filter, number| {
+                let (of, id) = ((number >> 32) as u32, number as u32);
+                let process = process(recording, filter, of);
+                Value::Thread { id, name: filter.thread(of, id).cloned(), process }
+            },
         },
     },
     KeyRow {
@@ -158,8 +165,8 @@ const KEYS: [KeyRow; 11] = [
         fields: &["processor"],
         groups: BY_PROCESSOR,
         of: KeyOf::Group {
-            number: |_, group| group.processor,
-            value: |_, _, number| Value::Processor(number),
+            number: |_, group| group.processor.into(),
+            value: |_, _, number| Value::Processor(number as u32),
         },
     },
     KeyRow {
@@ -168,7 +175,7 @@ const KEYS: [KeyRow; 11] = [
         fields: &["core"],
         groups: BY_PROCESSOR,
         of: KeyOf::Group {
-            number: |recording, group| core_type(&recording.metadata.cores, group.processor),
+            number: |recording, group| core_type(&recording.metadata.cores, group.processor).into(),
             value: |recording, _, number| {
                 let cores = recording.metadata.cores.get(number as usize);
                 Value::Core(cores.map(|cores| cores.name.as_str().into()))
@@ -205,6 +212,11 @@ const fn code_keys() -> usize {
         at += 1;
     }
     count
+}
+
+/// A process by its number.
+fn process(recording: &Recording, filter: &BoundFilter, number: u32) -> Process {
+    Process { id: recording.process_ids.known_id(number), name: filter.process(number).cloned() }
 }
 
 /// The index of the first cores of this processor's type; one past the last if there are none.
@@ -296,18 +308,38 @@ pub fn has_totals(keys: &[Key]) -> bool {
     keys.iter().any(|key| key.is_location()) && !keys.contains(&Key::Address)
 }
 
+/// A process, as values have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Process {
+    /// Its identifier, unless the process is unknown.
+    pub id: Option<u32>,
+    /// Its name, if the recording has it.
+    pub name: Option<Arc<str>>,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { id: Some(id), name: Some(name) } => write!(f, "{name} ({id})"),
+            Self { id: Some(id), name: None } => write!(f, "{id}"),
+            Self { id: None, .. } => f.write_str(UNKNOWN_PROCESS),
+        }
+    }
+}
+
 /// The value of a key in one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
     Machine(Arc<str>),
     Source(Arc<str>),
-    Process {
-        /// Its identifier, unless the process is unknown.
-        id: Option<u32>,
-        /// Its name, if the recording has it.
+    Process(Process),
+    Thread {
+        /// The process that it is a thread of.
+        process: Process,
+        id: u32,
+        /// Its name, if it has one.
         name: Option<Arc<str>>,
     },
-    Thread(u32),
     Processor(u32),
     /// A type of core; `None` if the recording has none for the processor.
     Core(Option<Arc<str>>),
@@ -337,8 +369,9 @@ pub enum Value {
         module: Arc<str>,
         /// The function it is in, if known.
         symbol: Option<Arc<str>>,
-        /// The offset from the start of the function, or of the module if no function is known.
-        offset: u64,
+        /// The offset from the start of the function, or of the module if no function is known; `None`
+        /// if no module is.
+        offset: Option<u64>,
     },
 }
 
@@ -346,10 +379,12 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(text) | Self::Source(text) | Self::Module(text) => f.write_str(text),
-            Self::Process { id: Some(id), name: Some(name) } => write!(f, "{name} ({id})"),
-            Self::Process { id: Some(id), name: None } => write!(f, "{id}"),
-            Self::Process { id: None, .. } => f.write_str(UNKNOWN_PROCESS),
-            Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
+            Self::Process(process) => process.fmt(f),
+            Self::Thread { process, id, name: Some(name) } => {
+                write!(f, "{name} ({id}) of {process}")
+            }
+            Self::Thread { process, id, name: None } => write!(f, "{id} of {process}"),
+            Self::Processor(number) => write!(f, "{number}"),
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
             Self::Symbol { module, symbol: Some(symbol) }
             | Self::Caller { module: Some(module), symbol: Some(symbol) } => {
@@ -361,7 +396,7 @@ impl fmt::Display for Value {
             Self::Caller { .. } => f.write_str("(no caller known)"),
             Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
-            Self::Address { address, module, symbol: Some(symbol), offset } => {
+            Self::Address { address, module, symbol: Some(symbol), offset: Some(offset) } => {
                 write!(f, "{address:#x} {}+{offset:#x}", qualified(module, symbol))
             }
             Self::Address { address, module, .. } => write!(f, "{address:#x} {module}"),
@@ -384,6 +419,9 @@ pub struct Fields {
     process_name: Option<String>,
     #[serde(skip_serializing_if = "absent")]
     thread: u32,
+    /// Null if the thread has no name.
+    #[serde(skip_serializing_if = "absent")]
+    thread_name: Option<String>,
     #[serde(skip_serializing_if = "absent")]
     processor: u32,
     /// The type of core; null if there is only one type.
@@ -396,9 +434,10 @@ pub struct Fields {
     module: String,
     #[serde(skip_serializing_if = "absent")]
     symbol: Option<String>,
-    /// The offset from the start of the symbol, or of the module if no symbol is known.
+    /// The offset from the start of the symbol, or of the module if no symbol is known; null if no
+    /// module is.
     #[serde(skip_serializing_if = "absent")]
-    offset: u64,
+    offset: Option<u64>,
     /// The module of the caller; null if no caller is known.
     #[serde(skip_serializing_if = "absent")]
     caller_module: Option<String>,
@@ -442,8 +481,14 @@ impl Value {
         let (key, values) = match self {
             Self::Machine(machine) => (Key::Machine, vec![json!(**machine)]),
             Self::Source(source) => (Key::Source, vec![json!(**source)]),
-            Self::Process { id, name } => (Key::Process, vec![json!(id), json!(name.as_deref())]),
-            Self::Thread(thread) => (Key::Thread, vec![json!(thread)]),
+            Self::Process(Process { id, name }) => {
+                (Key::Process, vec![json!(id), json!(name.as_deref())])
+            }
+            Self::Thread { process, id, name } => {
+                let Process { id: of, name: program } = process;
+                let [name, program] = [name, program].map(|name| json!(name.as_deref()));
+                (Key::Thread, vec![json!(id), name, json!(of), program])
+            }
             Self::Processor(processor) => (Key::Processor, vec![json!(processor)]),
             Self::Core(name) => (Key::Core, vec![json!(name.as_deref())]),
             Self::Module(module) => (Key::Module, vec![json!(**module)]),

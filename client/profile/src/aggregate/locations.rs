@@ -49,7 +49,7 @@ impl<'a> LocatedCode<'a> {
         }
         let CodeLocation { process, ip, .. } = location;
         let frame = self.symbols.frame(process, ip, location.mode());
-        let passes = self.filter.passes_code(ip, &frame);
+        let passes = self.filter.passes_code(ip, &frame, self.symbols.paths(&frame.module));
         (self.known.insert_full(location, (frame, passes)).0, passes)
     }
 
@@ -92,7 +92,13 @@ impl ResolvedLocations {
                 Some(value) if needs(key) => number(value),
                 _ => 0,
             });
-            (location, Resolved { numbers, passes: filter.passes_code(ip, &frame) })
+            (
+                location,
+                Resolved {
+                    numbers,
+                    passes: filter.passes_code(ip, &frame, symbols.paths(&frame.module)),
+                },
+            )
         };
         Self { resolved: locations.iter().map(resolve).collect(), values }
     }

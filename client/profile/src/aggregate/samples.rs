@@ -10,6 +10,7 @@ use crate::symbols::code_location::CodeLocation;
 use crate::aggregate::locations::Code;
 use crate::aggregate::marks::{MarkFilter, Marks};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
+use crate::aggregate::thread_names::ThreadNames;
 use crate::aggregate::totals::Totals;
 use crate::file::{
     Metadata, Module, ProcessIds, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of,
@@ -67,6 +68,8 @@ pub struct ThreadLocation {
     pub process: u32,
     /// Thread identifier.
     pub thread: u32,
+    /// The name that the program gave the thread.
+    pub thread_name: Option<Arc<str>>,
     /// The mode that was interrupted.
     pub mode: Mode,
     /// Address of the interrupted instruction; 0 if `mode` is [`Mode::Unknown`].
@@ -285,6 +288,7 @@ struct ThreadLocations<'a> {
     recording: &'a Recording,
     code: &'a FxHashMap<CodeLocation, Code>,
     process_names: &'a ProcessNames,
+    thread_names: ThreadNames,
     locations: Vec<ThreadLocation>,
     /// The process, thread, code and stack of the last location.
     last: Option<(u32, u32, CodeLocation, StackId)>,
@@ -303,6 +307,7 @@ impl<'a> ThreadLocations<'a> {
             recording,
             code,
             process_names,
+            thread_names: ThreadNames::of(recording),
             locations: Vec::new(),
             last: None,
             callers: Vec::new(),
@@ -353,6 +358,7 @@ impl<'a> ThreadLocations<'a> {
             process_name: self.process_names.name(process_ids, process),
             process,
             thread,
+            thread_name: self.thread_names.name(process_ids, process, thread).cloned(),
             mode: code.mode(),
             address: code.ip,
             frame,
@@ -436,6 +442,19 @@ impl ThreadLocation {
             Some(symbol) => qualified(&self.frame.module, symbol),
             None => self.frame.module.to_string(),
         }
+    }
+
+    /// The thread with its name, or its number alone.
+    pub fn thread(&self) -> String {
+        match &self.thread_name {
+            Some(name) => format!("{name} ({})", self.thread),
+            None => format!("thread {}", self.thread),
+        }
+    }
+
+    /// Whether its function is called so in [`Samples::levels`].
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.frame.symbol.as_deref() == Some(name) || self.function() == name
     }
 
     /// The file's own name with the line, `main.c:7`; `None` if the line is not known.
@@ -522,7 +541,7 @@ impl Samples {
     /// as far as they are known.
     pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
         let mut names: Vec<String> = location.machine.iter().map(ToString::to_string).collect();
-        names.extend([location.process_name.to_string(), format!("thread {}", location.thread)]);
+        names.extend([location.process_name.to_string(), location.thread()]);
         if self.has_stacks() {
             let mut levels: Vec<_> =
                 self.stack(location).map(|frame| (frame.function(), frame)).collect();

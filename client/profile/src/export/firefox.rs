@@ -149,7 +149,10 @@ impl<'a> Writer<'a> {
         let samples = self.export.samples;
         // Tracks in order of process and thread.
         for (location, _) in samples.location_totals_of(self.source) {
-            self.thread(location.process, location.thread);
+            let thread = self.thread(location.process, location.thread);
+            if location.thread_name.is_some() {
+                self.profile.set_thread_name(thread, &location.thread());
+            }
         }
         for timed_sample in samples.timed_samples_of(self.source) {
             let Some(location) = samples.locations.get(timed_sample.location) else {
@@ -259,10 +262,11 @@ impl<'a> Writer<'a> {
         let locations = self.named.get(&index).into_iter().flatten();
         let symbols = locations.filter_map(|location| {
             let name = location.frame.symbol.as_ref()?.to_string();
-            let begin = location.address.checked_sub(location.frame.offset)?;
+            let offset = location.frame.offset?;
+            let begin = location.address.checked_sub(offset)?;
             let address = u32::try_from(begin.checked_sub(module.start)?).ok()?;
             // Code after the last sampled address may belong to another symbol.
-            let size = u32::try_from(location.frame.offset).ok()?.checked_add(1)?;
+            let size = u32::try_from(offset).ok()?.checked_add(1)?;
             Some(Symbol { address, size: Some(size), name })
         });
         let mut longest: FxHashMap<u32, Symbol> = FxHashMap::default();

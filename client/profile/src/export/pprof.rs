@@ -3,14 +3,18 @@
 //! Each sample is its location with its callers, in a function for its thread in one for its process,
 //! because most readers show no labels; it has these as labels, too. Samples of the timer are `cpu` in
 //! nanoseconds, as readers expect. If no function is known, the module takes its place, because
-//! most readers show nothing for a location without a name; the mapping then says that it has no
-//! functions.
+//! most readers show nothing for a location without a name. Mappings say that their functions are
+//! resolved, because pprof would look for the others' files, of another machine, where it runs; and
+//! whether files and lines are. The busiest program's mapping is the first, which pprof takes for the
+//! program that was profiled.
 
 use super::{Export, ThreadLocation};
+use crate::aggregate::source_totals::SourceTotals;
 use crate::file::{Identity, Module};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::iter::successors;
@@ -85,6 +89,10 @@ struct Mapping {
     build_id: i64,
     #[prost(bool, tag = "7")]
     has_functions: bool,
+    #[prost(bool, tag = "8")]
+    has_filenames: bool,
+    #[prost(bool, tag = "9")]
+    has_line_numbers: bool,
 }
 
 #[derive(Message)]
@@ -139,6 +147,9 @@ fn profile(export: &Export<'_>) -> Profile {
         Some(_) => tables.value_type("cpu", "nanoseconds"),
         None => tables.value_type(&source.name, "events"),
     };
+    if let Some(program) = busiest_program(export, &source) {
+        tables.mapping_of(export, program);
+    }
     let amount = |events: u64| signed(source.time.map_or(events, |time| time.nanoseconds(events)));
     let sample = samples.location_totals_of(&source).map(|(location, totals)| {
         let mut label = vec![tables.label("process", &location.process_name)];
@@ -155,7 +166,7 @@ fn profile(export: &Export<'_>) -> Profile {
             successors(location.caller, |&caller| samples.callers.get(caller)?.caller)
                 .map(|caller| tables.caller(export, caller)),
         );
-        let levels = [format!("thread {}", location.thread), location.process_name.to_string()];
+        let levels = [location.thread(), location.process_name.to_string()];
         let levels = levels.into_iter().chain(machine.map(str::to_owned));
         location_id.extend(levels.map(|name| tables.level(&name)));
         let value = vec![signed(totals.samples), amount(totals.events)];
@@ -183,6 +194,27 @@ fn profile(export: &Export<'_>) -> Profile {
 
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The module of the program whose process has the most events.
+fn busiest_program(export: &Export<'_>, source: &SourceTotals) -> Option<usize> {
+    let mut processes: HashMap<u32, u64> = HashMap::new();
+    for (location, totals) in export.samples.location_totals_of(source) {
+        let events = processes.entry(location.process).or_default();
+        *events = events.saturating_add(totals.events);
+    }
+    let recording = &export.samples.recording;
+    let program = |process: u32| {
+        let id = recording.process_ids.known_id(process)?;
+        let name = &recording.processes.iter().find(|process| process.id == id)?.name;
+        recording
+            .modules
+            .iter()
+            .position(|module| module.process == Some(id) && module.name.eq_ignore_ascii_case(name))
+    };
+    let mut by_events: Vec<(u32, u64)> = processes.into_iter().collect();
+    by_events.sort_unstable_by_key(|&(process, events)| (Reverse(events), process));
+    by_events.into_iter().find_map(|(process, _)| program(process))
 }
 
 /// The tables that samples refer to by number, each entry once. Numbers start at 1, those of
@@ -276,9 +308,20 @@ impl Tables {
 
     /// The mapping; 0 if the module is not known.
     fn mapping(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
-        let Some((index, module)) = export.samples.module_of(location) else {
+        let Some((index, _)) = export.samples.module_of(location) else {
             return 0;
         };
+        let id = self.mapping_of(export, index);
+        if let Some(mapping) = self.mappings.get_mut(id as usize - 1) {
+            mapping.has_filenames |= location.frame.file.is_some();
+            mapping.has_line_numbers |= location.frame.line.is_some();
+        }
+        id
+    }
+
+    /// The mapping of a module of the recording.
+    fn mapping_of(&mut self, export: &Export<'_>, index: usize) -> u64 {
+        let Some(module) = export.samples.recording.modules.get(index) else { return 0 };
         let next = self.mappings.len() as u64 + 1;
         let id = *self.mapping_index.entry(index).or_insert(next);
         if id == next {
@@ -288,14 +331,11 @@ impl Tables {
                 memory_limit: module.end,
                 filename: self.string(module.path.as_deref().unwrap_or(&module.name)),
                 build_id: self.string(&build_id(module)),
-                has_functions: false,
+                has_functions: true,
+                has_filenames: false,
+                has_line_numbers: false,
             };
             self.mappings.push(mapping);
-        }
-        if location.frame.symbol.is_some()
-            && let Some(mapping) = self.mappings.get_mut(id as usize - 1)
-        {
-            mapping.has_functions = true;
         }
         id
     }
@@ -307,5 +347,39 @@ fn build_id(module: &Module) -> String {
         Some(Identity::Pdb { guid, age, .. }) => format!("{guid}{age:X}"),
         Some(Identity::BuildId(id)) => id.clone(),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::filter::Filter;
+    use crate::aggregate::samples::TrackBy;
+    use crate::export::{Format, read};
+    use crate::symbols::SymbolPath;
+    use std::path::Path;
+
+    /// pprof looks for the files of mappings that say nothing of their functions, and takes the first
+    /// mapping for the program.
+    #[test]
+    fn the_first_mapping_is_the_busiest_program_and_all_are_resolved() {
+        let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files");
+        for (file, program) in
+            [("net.4.5.2.x64.etl", "Perform.exe"), ("net.4.5.x86.etl", "Perform.exe")]
+        {
+            let path = Path::new(files).join(file);
+            if !path.exists() {
+                eprintln!("skipped: no {}", path.display());
+                continue;
+            }
+            let (tracks, filter) = (TrackBy::default(), Filter::default());
+            let samples = read(&[&path], Format::Pprof, tracks, &filter, &SymbolPath::default());
+            let samples = samples.expect("a trace");
+            let profile = profile(&Export::new(&samples, "a", Format::Pprof));
+            let name = |mapping: &Mapping| &profile.string_table[mapping.filename as usize];
+            assert!(name(&profile.mapping[0]).ends_with(program), "{}", name(&profile.mapping[0]));
+            assert!(profile.mapping.iter().all(|mapping| mapping.has_functions));
+            assert!((1_u64..).zip(&profile.mapping).all(|(id, mapping)| mapping.id == id));
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Writes a recording on a separate thread, so that a slow disk does not delay draining: the
 //! driver's rings hold two seconds, and a delay longer than that loses samples.
 
-use super::{Channels, Mark, Module, Process, RecordedEvent, Sample, Statistics, Writer};
+use super::{
+    Channels, Mark, Module, NamedThread, Process, RecordedEvent, Sample, Statistics, Writer,
+};
 use halprof_measure::{Error, Result};
 use shared_types::Branch;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,6 +20,8 @@ pub enum Block {
     Branched(Vec<Sample>, Vec<Branch>),
     /// Processes, or updates of known ones.
     Processes(Vec<Process>),
+    /// Threads that have names.
+    Threads(Vec<NamedThread>),
     /// Modules, or updates of known ones.
     Modules(Vec<Module>),
     Events(Vec<RecordedEvent>),
@@ -87,6 +91,7 @@ fn write(mut writer: Writer, blocks: Receiver<Block>) -> Result<Writer> {
             Block::Samples(samples) => writer.samples(&samples)?,
             Block::Branched(samples, branches) => writer.branched(&samples, &branches)?,
             Block::Processes(processes) => writer.processes(&processes)?,
+            Block::Threads(threads) => writer.threads(&threads)?,
             Block::Modules(modules) => writer.modules(&modules)?,
             Block::Events(events) => writer.events(&events)?,
             Block::Statistics(statistics) => writer.statistics(&statistics)?,

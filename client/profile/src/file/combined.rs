@@ -70,6 +70,7 @@ impl Recording {
         let of = if machine == DIFFERENT { " of" } else { ":" };
         totals.metadata.machine = format!("{count} recordings{of} {machine}");
         totals.processes.clear();
+        totals.threads.clear();
         totals.modules.clear();
         totals.methods.clear();
         totals.process_ids = ProcessIds::default();

@@ -15,13 +15,14 @@ use super::methods::SampledAddresses;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
-    Build, Ending, Metadata, NO_PROCESS, Period, Process, ProcessIds, Recording, Sample, Source,
-    StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
+    Build, Ending, Metadata, NO_PROCESS, NamedThread, Period, Process, ProcessIds, Recording,
+    Sample, Source, StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::CounterSample;
 use halprof_etw::payload::stack::Half;
+use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{EventKind, counters};
 use halprof_etw::{Clock, Event, PointerSize};
 use halprof_measure::tracing::analysis::counts::{Counter, Query};
@@ -192,6 +193,7 @@ impl TraceSamples {
     fn write(self, mut writer: Writer) -> Result<()> {
         let Self { recording, samples, stacks, .. } = self;
         writer.processes(&recording.processes)?;
+        writer.threads(&recording.threads)?;
         writer.modules(&recording.modules)?;
         writer.methods(&recording.methods)?;
         if recording.stacks.is_empty() {
@@ -303,6 +305,7 @@ struct Builder {
     idle_samples: u64,
     switches: u64,
     images: Images,
+    threads: Vec<NamedThread>,
     methods: Methods,
     /// The times of the first and the last event, in nanoseconds since the trace began.
     span_ns: Option<(i64, i64)>,
@@ -327,6 +330,7 @@ impl Builder {
             idle_samples: 0,
             switches: 0,
             images: Images::new(pointer),
+            threads: Vec::new(),
             methods: Methods::default(),
             span_ns: None,
         }
@@ -368,6 +372,13 @@ impl Builder {
                     self.methods.event(process, time, *managed);
                 }
             }
+            EventKind::Thread(thread) => {
+                let Thread { process, thread, name, .. } = *thread;
+                self.thread_name(time, process, thread, name.unwrap_or_default());
+            }
+            EventKind::ThreadName(named) => {
+                self.thread_name(time, named.process, named.thread, named.name);
+            }
             EventKind::Image(image) => self.images.image(time, &image),
             EventKind::ImageId(id) => self.images.image_id(time, &id),
             EventKind::Pdb(pdb) => self.images.pdb(time, *pdb),
@@ -376,6 +387,12 @@ impl Builder {
         }
         while let Some(joined) = self.joiner.next_joined() {
             self.joined(joined);
+        }
+    }
+
+    fn thread_name(&mut self, seen: u64, process: u32, thread: u32, name: String) {
+        if !name.is_empty() {
+            self.threads.push(NamedThread { process, thread, name, seen });
         }
     }
 
@@ -508,6 +525,8 @@ impl Builder {
             known.add_process(&mut recording, process);
         }
         let is_kept = |owner| self.only_process.is_none_or(|only| only == owner);
+        recording.threads = std::mem::take(&mut self.threads);
+        recording.threads.retain(|thread| is_kept(thread.process));
         for module in self.images.finish() {
             if module.process.is_none_or(is_kept) {
                 known.add_module(&mut recording, module);

@@ -7,7 +7,7 @@
 
 mod completion;
 
-use crate::file::{Build, Module, Process};
+use crate::file::{Build, Module, NamedThread, Process};
 use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -32,6 +32,10 @@ pub trait System {
     fn modules(&mut self, process: u32) -> Option<Vec<Module>>;
     /// The kernel's own modules.
     fn kernel(&mut self) -> Vec<Module>;
+    /// The name that a program gave a thread; `None` if it has none, or may not be asked.
+    fn thread_name(&mut self, _thread: u32) -> Option<String> {
+        None
+    }
     /// Converts a path in the kernel's form to one that programs can open.
     fn on_disk(&mut self, native: &str) -> String {
         native.to_owned()
@@ -43,6 +47,8 @@ pub trait System {
 pub struct Changes {
     /// Processes that are new or have ended.
     pub processes: Vec<Process>,
+    /// Threads that are sampled and got a name.
+    pub threads: Vec<NamedThread>,
     /// Modules that are new or were unloaded.
     pub modules: Vec<Module>,
 }
@@ -72,6 +78,10 @@ pub struct Inventory {
     address_spaces: BTreeMap<Owner, AddressSpace>,
     /// Modules of processes that have ended.
     ended_spaces: BTreeMap<Owner, Vec<AddressSpace>>,
+    /// Threads that were sampled since the last scan, each with its process.
+    threads: HashSet<(u32, u32)>,
+    /// The names of those that were asked for theirs.
+    thread_names: HashMap<(u32, u32), String>,
     /// How many samples each process has.
     samples: HashMap<u32, u64>,
     /// Every process ever seen.
@@ -127,6 +137,8 @@ impl Inventory {
             ended: BTreeMap::new(),
             address_spaces: BTreeMap::new(),
             ended_spaces: BTreeMap::new(),
+            threads: HashSet::new(),
+            thread_names: HashMap::new(),
             samples: HashMap::new(),
             seen: HashSet::new(),
             last: (None, u64::MAX),
@@ -138,6 +150,7 @@ impl Inventory {
     pub fn note_samples(&mut self, samples: &[Sample]) {
         for sample in samples {
             *self.samples.entry(sample.process).or_default() += 1;
+            self.threads.insert((sample.process, sample.thread));
             if sample.mode == Mode::Unknown as u8 {
                 continue;
             }
@@ -199,10 +212,29 @@ impl Inventory {
         for owner in owners {
             self.scan_modules(owner, since, &mut changes);
         }
+        self.scan_threads(&mut changes);
         if since.is_none() {
             self.first_scanned = self.system.now();
         }
         changes
+    }
+
+    /// Asks those that were sampled since the last scan for their names: a thread that has ended cannot
+    /// be asked, and one may get its name long after it began.
+    fn scan_threads(&mut self, changes: &mut Changes) {
+        let mut sampled: Vec<(u32, u32)> = self.threads.drain().collect();
+        sampled.sort_unstable();
+        for (process, thread) in sampled {
+            let Some(name) = self.system.thread_name(thread).filter(|name| !name.is_empty()) else {
+                continue;
+            };
+            let known = self.thread_names.entry((process, thread)).or_default();
+            if *known != name {
+                known.clone_from(&name);
+                let seen = self.system.now();
+                changes.threads.push(NamedThread { process, thread, name, seen });
+            }
+        }
     }
 
     /// Returns the new processes.
@@ -278,6 +310,7 @@ impl Inventory {
         self.ended_spaces.clear();
         self.address_spaces.values_mut().for_each(|space| space.unloaded.clear());
         self.seen.clear();
+        self.thread_names.clear();
         self.samples.clear();
     }
 

@@ -70,7 +70,7 @@ impl Live {
 }
 
 impl Sink for Live {
-    /// Keeps a part; branch records and marks are dropped.
+    /// Keeps a part; branch records, names of threads and marks are dropped.
     fn put(&mut self, block: Block) -> Result<()> {
         match block {
             Block::Samples(samples) | Block::Branched(samples, _) => self.samples.extend(samples),
@@ -87,7 +87,7 @@ impl Sink for Live {
             }
             Block::Events(events) => self.events.extend(events),
             Block::Statistics(statistics) => self.statistics = *statistics,
-            Block::Marks(_) | Block::Channels(_) => {}
+            Block::Threads(_) | Block::Marks(_) | Block::Channels(_) => {}
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Method,
-    Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
-    STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION,
+    Module, NamedThread, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording,
+    SAMPLES, STATISTICS, Sample, StackFrame, StackId, Statistics, THREAD_NAMES, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Hint, Remedy, Result};
@@ -302,6 +302,10 @@ impl<R: Read> Reader<R> {
             }
             COUNTS => self.recording.counts = Some(self.json(head)?),
             THREADS => self.thread_block(head)?,
+            THREAD_NAMES => {
+                let threads = self.rows::<NamedThread>(head)?;
+                self.recording.threads.extend(threads);
+            }
             END => self.recording.ending = Some(self.json(head)?),
             MARKS => self.mark_block(head)?,
             FRAMES => self.frame_block(head)?,

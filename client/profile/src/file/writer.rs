@@ -7,8 +7,8 @@ use super::origin::seal;
 use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
-    Method, Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample,
-    StackId, StackTable, Statistics, VERSION,
+    Method, Module, NamedThread, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES,
+    STATISTICS, Sample, StackId, StackTable, Statistics, THREAD_NAMES, VERSION,
 };
 use halprof_measure::tracing::analysis::counts::TraceCounts;
 use halprof_measure::{Error, Result};
@@ -143,6 +143,11 @@ impl Writer {
     /// Records processes: new ones, or updates of known ones.
     pub fn processes(&mut self, processes: &[Process]) -> Result<()> {
         self.rows(PROCESSES, processes)
+    }
+
+    /// Records threads that have names.
+    pub fn threads(&mut self, threads: &[NamedThread]) -> Result<()> {
+        self.rows(THREAD_NAMES, threads)
     }
 
     /// Records modules: new ones, or updates of known ones.

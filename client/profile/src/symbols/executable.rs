@@ -6,10 +6,12 @@ use super::image::Image;
 use super::lookup::Lookup;
 use super::search::SymbolPath;
 use super::{Kind, LONGEST};
+use crate::aggregate::filter::FunctionPattern;
 use crate::file::Module;
 use iced_x86::{Decoder, DecoderOptions};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The assumed load address of a file that has none of its own.
 const ANYWHERE: u64 = 0x5555_5555_4000;
@@ -40,7 +42,7 @@ impl Executable {
             identity: image.identity.clone(),
             ..Module::default()
         };
-        let lookup = Lookup::open(&module, &symbols.clone().loaded_here());
+        let lookup = Lookup::open(&module, &module.name, &symbols.clone().loaded_here());
         Ok(Self { image, lookup, module })
     }
 
@@ -58,6 +60,13 @@ impl Executable {
     /// Its named functions.
     pub fn functions(&self) -> Vec<Function> {
         self.lookup.functions()
+    }
+
+    /// Those of its functions that a name means best. From now on the name means no others.
+    pub fn meant(&self, name: &mut FunctionPattern, all: Vec<Function>) -> Vec<Function> {
+        let Module { name: module, path, .. } = &self.module;
+        let paths: Vec<Arc<str>> = path.iter().map(|path| path.as_str().into()).collect();
+        name.settle(all, |name, function| name.meaning(module, &paths, &function.name))
     }
 
     /// Whether it names all its functions, not only those that it exports.

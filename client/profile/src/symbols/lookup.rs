@@ -25,7 +25,7 @@ const PARTIAL: &str = "it was linked with /DEBUG:FASTLINK, so most functions and
 /// The open files of one module, and what was found out about them.
 #[derive(Default)]
 pub(super) struct Lookup {
-    /// The module's name.
+    /// What the module is called.
     module: String,
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
@@ -56,8 +56,9 @@ enum Lines {
 }
 
 impl Lookup {
-    pub(super) fn open(module: &Module, path: &SymbolPath) -> Self {
-        let mut lookup = Self { module: module.name.clone(), ..Self::default() };
+    /// Opens the files of a module that is called `name`.
+    pub(super) fn open(module: &Module, name: &str, path: &SymbolPath) -> Self {
+        let mut lookup = Self { module: name.to_owned(), ..Self::default() };
         lookup.find_image(module, path);
         let own = lookup.image.as_ref().and_then(|image| image.identity.clone());
         match module.identity.clone().or(own) {
@@ -105,9 +106,9 @@ impl Lookup {
         path: &SymbolPath,
         open: impl Fn(&Path) -> Result<T, String>,
     ) -> Option<(T, PathBuf)> {
-        for file in existing(candidates) {
-            if let Some(opened) = self.open_stored(file, path, &open) {
-                return Some((opened, file.clone()));
+        for file in path.existing(candidates) {
+            if let Some(opened) = self.open_stored(&file, path, &open) {
+                return Some((opened, file));
             }
         }
         let check = |file: &Path, name: &str| {
@@ -193,11 +194,11 @@ impl Lookup {
         // Without a build-id, the link's checksum tells the build.
         let link = link.filter(|_| identity.is_none());
         let candidates: Vec<_> = own.into_iter().chain(separated).collect();
-        for file in existing(&candidates) {
-            let link = link.as_ref().filter(|_| *file != own_file);
-            match self.take_dwarf(file, identity, link, base) {
+        for file in path.existing(&candidates) {
+            let link = link.as_ref().filter(|_| file != own_file);
+            match self.take_dwarf(&file, identity, link, base) {
                 Ok(()) => return,
-                Err(why) => self.reject(file, &why),
+                Err(why) => self.reject(&file, &why),
             }
         }
     }
@@ -335,8 +336,4 @@ fn image_of_build(path: &Path, recorded: Option<&Identity>) -> Result<Image, Str
         }
         _ => Ok(image),
     }
-}
-
-fn existing(candidates: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
-    candidates.iter().filter(|path| path.is_file())
 }

@@ -1,9 +1,10 @@
 //! Where symbol files are looked for. Missing ones are fetched from a server only if the user asked
 //! for that.
 
+use super::folders::Folders;
 use super::identity::file_name;
 use super::store::{Check, Fetch, Key, Server, TellFailure};
-use super::trust::{has_links, is_below, local};
+use super::trust::{has_links, is_below, local, moved_below};
 use crate::file::origin::{origin, seal};
 use crate::file::{Identity, Metadata, Module};
 use std::collections::HashSet;
@@ -42,6 +43,8 @@ pub struct SymbolPath {
     here: bool,
     /// The recording's origin, if the key has sealed it.
     origin: Option<String>,
+    /// What was looked through so far.
+    searched: Folders,
 }
 
 impl SymbolPath {
@@ -173,11 +176,22 @@ impl SymbolPath {
     }
 
     /// A file that debug information or a recording names, if it lies below a folder that the user
-    /// named.
+    /// named. Capital and small letters are the same, as on Windows.
     pub fn below(&self, named: &str) -> Option<PathBuf> {
         let path = local(named)?;
-        let mut folders = self.folders.iter().chain(&self.image_folders);
-        folders.any(|folder| is_below(&path, folder)).then_some(path)
+        let folders = self.folders.iter().chain(&self.image_folders);
+        folders.filter_map(|folder| moved_below(&path, folder).zip(Some(folder))).find_map(
+            |(named, folder)| {
+                let found = self.searched.file(&named)?;
+                is_below(&found, folder).then_some(found)
+            },
+        )
+    }
+
+    /// Those of the candidates that are files, as this system names them.
+    pub(super) fn existing(&self, candidates: &[PathBuf]) -> Vec<PathBuf> {
+        let found = candidates.iter().filter_map(|path| self.searched.file(path));
+        each_once(found.collect())
     }
 
     /// The file that a module was loaded from, if it is known and may be opened.

@@ -38,7 +38,7 @@ impl StoreFile {
     /// As [`Self::of`].
     pub(super) fn named(stored: &Path, name: &str, path: &SymbolPath) -> Result<Self, String> {
         let plain = |path: PathBuf| Self { path, expanded: None };
-        if name == POINTER {
+        if name.eq_ignore_ascii_case(POINTER) {
             return pointed_to(stored, path).map(plain);
         }
         if !name.ends_with('_') {

@@ -73,19 +73,23 @@ fn leads_away(metadata: &fs::Metadata) -> bool {
     metadata.is_symlink()
 }
 
-/// Whether a path lies below a folder, both by its name and after resolving links.
-pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
-    let Ok(folder) = std::path::absolute(folder) else {
-        return false;
-    };
-    // A path that is elsewhere by its name is not even accessed.
+/// A path that lies below a folder by its name, with that folder as this system names it; `None` if it
+/// is elsewhere. Nothing is accessed.
+pub(super) fn moved_below(path: &Path, folder: &Path) -> Option<PathBuf> {
+    let folder = std::path::absolute(folder).ok()?;
     let mut parts = path.components();
     let named = folder.components().all(|part| {
         let (a, b) = (parts.next(), part.as_os_str());
         a.is_some_and(|a| a.as_os_str().eq_ignore_ascii_case(b))
     });
+    named.then(|| folder.join(parts.as_path()))
+}
+
+/// Whether a path lies below a folder, both by its name and after resolving links.
+pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
+    // A path that is elsewhere by its name is not even accessed.
     let really = || Some(path.canonicalize().ok()?.starts_with(folder.canonicalize().ok()?));
-    named && really().unwrap_or(false)
+    moved_below(path, folder).is_some() && really().unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The code of one function, and the samples of each of its instructions.
 
 use crate::aggregate::by_address::ByAddress;
-use crate::aggregate::filter::{Filter, Pattern, addresses};
+use crate::aggregate::filter::{Filter, FunctionPattern, addresses};
 use crate::aggregate::share::Share;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::source_totals::merge;
@@ -9,7 +9,9 @@ use crate::aggregate::totals::Totals;
 use crate::file::combined::no_recording;
 use crate::file::{Module, Recording};
 use crate::symbols::code_location::CodeLocation;
-use crate::symbols::{Code, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN, qualified};
+use crate::symbols::{
+    Code, ModuleBuild, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN, qualified,
+};
 use crate::views::branches::code::CodeRuns;
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Hint, Remedy, Result};
@@ -33,7 +35,7 @@ pub enum Target {
     /// The one with the most events of the first source.
     Hottest,
     /// The function of that name; the one with the most events, if there are several.
-    Symbol(Pattern),
+    Symbol(FunctionPattern),
     /// The function that contains an address.
     Address(u64),
     /// The code in a range of addresses, whatever functions are there.
@@ -46,7 +48,7 @@ impl Target {
     pub fn parse(text: &str) -> Self {
         let range = || addresses(text).map(Self::Range);
         let address = parse_hexadecimal(text).map(Self::Address);
-        address.or_else(range).unwrap_or_else(|| Self::Symbol(Pattern::new(text)))
+        address.or_else(range).unwrap_or_else(|| Self::Symbol(FunctionPattern::new(text)))
     }
 
     /// Its address, or its first one.
@@ -74,7 +76,7 @@ pub struct Annotated {
     pub instructions: Vec<Instruction>,
     /// Samples at addresses where no instruction begins: this code is not the code that ran.
     pub between: u64,
-    /// Other functions of that name with samples, and their modules.
+    /// Other functions with samples that the name means, as they can be named.
     pub others: Vec<String>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
@@ -89,7 +91,7 @@ struct Function {
     module: Arc<str>,
     /// Empty for code without a name.
     symbol: Arc<str>,
-    build: Option<String>,
+    build: Option<ModuleBuild>,
     /// Where it starts in its module: static functions may share a name.
     start: u64,
 }
@@ -101,13 +103,13 @@ impl Function {
         let frame = symbols.frame(process, ip, mode);
         let module = symbols.module(process, ip, mode);
         let module = module.and_then(|module| recording.modules.get(module));
-        let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
+        let build = module.map(Module::build);
         let loaded = module.map_or(0, |module| module.start);
         Self {
             module: frame.module,
             symbol: frame.symbol.unwrap_or_default(),
             build,
-            start: ip.wrapping_sub(loaded).wrapping_sub(frame.offset),
+            start: ip.wrapping_sub(loaded).wrapping_sub(frame.offset.unwrap_or(0)),
         }
     }
 }
@@ -150,8 +152,8 @@ impl Annotated {
         if target.address().is_none() {
             with_samples(paths, &by_address)?;
         }
-        let first = by_address.first_mut().ok_or_else(no_recording)?;
-        let (function, (recording, location), others) = choose_function(target, &functions, first)?;
+        let (function, (recording, location), others) =
+            choose_function(target, &functions, &mut by_address)?;
         let own = by_address.get_mut(recording).ok_or_else(no_recording)?;
         let (process, ip, mode) = (location.process, location.ip, location.mode());
         let code = match target {
@@ -225,7 +227,7 @@ fn code_runs<P: AsRef<Path>>(
     let start = code.start.wrapping_sub(own.start);
     let end = start.saturating_add(code.bytes.len() as u64);
     let mut all = CodeRuns::new(start..end, sources.len());
-    let is_own = |module: &Module| is_same_build(module, own);
+    let is_own = |module: &Module| module.is_same_build(own);
     for (path, by_address) in
         paths.iter().zip(by_address).filter(|(_, by_address)| tells(by_address))
     {
@@ -237,10 +239,6 @@ fn code_runs<P: AsRef<Path>>(
         all.add(path.as_ref(), filter, of, source, is_own)?;
     }
     Ok(Some(all))
-}
-
-fn is_same_build(module: &Module, other: &Module) -> bool {
-    module.name == other.name && module.identity == other.identity
 }
 
 /// Adds the samples at the addresses of code, of all recordings that have the same build of its module,
@@ -260,7 +258,7 @@ fn add_samples(
     let first = code.start.wrapping_sub(own.start);
     for one in by_address {
         for &(location, source, totals) in &one.all {
-            let module = one.module(location).filter(|module| is_same_build(module, own));
+            let module = one.module(location).filter(|module| module.is_same_build(own));
             let Some(module) = module else {
                 continue;
             };
@@ -338,34 +336,61 @@ fn by_function(
     }
 }
 
-/// The chosen function, where it is, and others that match.
+/// The chosen function, where it is, and others that the target means, as they can be named.
 fn choose_function(
     target: &Target,
     functions: &FxHashMap<Function, FunctionSamples>,
-    by_address: &mut ByAddress,
+    by_address: &mut [ByAddress],
 ) -> Result<(Function, RecordedLocation, Vec<String>)> {
     if let Some(address) = target.address() {
-        let (process, ip, mode) = owner(&by_address.recording, address);
+        let first = by_address.first_mut().ok_or_else(no_recording)?;
+        let (process, ip, mode) = owner(&first.recording, address);
         let location = CodeLocation::new(process, ip, mode);
-        let ByAddress { recording, symbols, .. } = by_address;
+        let ByAddress { recording, symbols, .. } = first;
         let mut function = Function::at(location, recording, symbols);
         if let Target::Range(_) = target {
             function.symbol = Arc::default();
         }
         return Ok((function, (0, location), Vec::new()));
     }
-    let mut meant = by_events(functions);
-    if let Target::Symbol(pattern) = target {
-        meant.retain(|(function, _)| pattern.matches_symbol(&function.symbol));
-    }
-    let Some((&(function, samples), rest)) = meant.split_first() else {
+    let all = by_events(functions);
+    let Target::Symbol(pattern) = target else {
+        let (function, samples) = all.first().ok_or_else(|| no_function(functions, by_address))?;
+        return Ok(((*function).clone(), samples.location, Vec::new()));
+    };
+    let meaning = |pattern: &FunctionPattern, (function, samples): &FunctionOf<'_>| {
+        let own = by_address.get(samples.location.0)?;
+        pattern.meaning(&function.module, own.symbols.paths(&function.module), &function.symbol)
+    };
+    let meant = pattern.clone().settle(all, meaning);
+    let Some(&(function, samples)) = meant.first() else {
         return Err(no_function(functions, by_address));
     };
-    let others = match target {
-        Target::Symbol(_) => rest.iter().map(|(function, _)| function.to_string()).collect(),
-        _ => Vec::new(),
+    Ok((function.clone(), samples.location, others(&meant, by_address)))
+}
+
+/// A function, and where it has samples.
+type FunctionOf<'a> = (&'a Function, &'a FunctionSamples);
+
+/// All but the first of functions as they can be named: those that share a name by an address.
+fn others(meant: &[FunctionOf<'_>], by_address: &mut [ByAddress]) -> Vec<String> {
+    let mut count: FxHashMap<String, usize> = FxHashMap::default();
+    for (function, _) in meant {
+        *count.entry(function.to_string()).or_default() += 1;
+    }
+    let mut named = |&(function, samples): &FunctionOf<'_>| {
+        let name = function.to_string();
+        let (recording, location) = samples.location;
+        let one = by_address.get_mut(recording).filter(|_| count[&name] > 1);
+        let offset = one.and_then(|one| {
+            one.symbols.frame(location.process, location.ip, location.mode()).offset
+        });
+        match offset {
+            Some(offset) => format!("{:#x} ({name})", location.ip.wrapping_sub(offset)),
+            None => name,
+        }
     };
-    Ok((function.clone(), samples.location, others))
+    meant.iter().skip(1).map(&mut named).collect()
 }
 
 /// Functions, those with the most events first.
@@ -425,7 +450,8 @@ fn with_samples<P: AsRef<Path>>(paths: &[P], by_address: &[ByAddress]) -> Result
 const RANGE: &str =
     "Give a range of addresses, which needs no symbols: 0x1000-0x1040 or 0x1000+64.";
 
-fn no_function(functions: &FxHashMap<Function, FunctionSamples>, by_address: &ByAddress) -> Error {
+fn no_function(functions: &FxHashMap<Function, FunctionSamples>, all: &[ByAddress]) -> Error {
+    let Some(by_address) = all.first() else { return no_recording() };
     let most = by_events(functions).into_iter().take(3);
     let most: Vec<String> = most.map(|(function, _)| function.to_string()).collect();
     let damaged = by_address.recording.damaged();

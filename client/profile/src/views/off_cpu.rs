@@ -194,7 +194,11 @@ impl OffCpu {
 
     /// The call tree of the waits that ended: where each thread went on, with what it had waited there
     /// in nanoseconds. Windows writes the stack of a switch for the thread that it puts on.
-    pub fn call_tree(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Report> {
+    pub fn call_tree(path: &Path, mut filter: Filter, symbol_path: &SymbolPath) -> Result<Report> {
+        if !filter.symbols.is_empty() {
+            let functions = Report::read_waits(path, &Query::functions(&filter), symbol_path)?;
+            filter.settle(&functions.functions());
+        }
         let query = Query { call_tree: true, filter, ..Query::default() };
         let report = Report::read_waits(path, &query, symbol_path)?;
         match report.recording.stack_counts() {

@@ -29,6 +29,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::Sample;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,6 +53,13 @@ pub struct Query {
 }
 
 impl Query {
+    /// Asks for the functions that the names of a filter may mean: those in the modules that it accepts,
+    /// whenever and wherever they have samples.
+    pub fn functions(filter: &Filter) -> Self {
+        let filter = Filter { modules: filter.modules.clone(), ..Filter::default() };
+        Self { tables: vec![vec![Key::Symbol]], filter, ..Self::default() }
+    }
+
     /// What samples must be grouped by for it.
     fn group_by(&self) -> Vec<GroupBy> {
         let base = self.filter.group_by();
@@ -262,7 +270,7 @@ fn sum<'a>(rows: impl Iterator<Item = &'a RowTotals>) -> Totals {
 }
 
 /// The keys of a row as numbers; at most all of [`Key::ALL`].
-type Numbers = [u32; Key::ALL.len()];
+type Numbers = [u64; Key::ALL.len()];
 
 impl Report {
     /// Reads and sums up a recording.
@@ -338,6 +346,19 @@ impl Report {
         });
         let recording = aggregate.recording;
         Ok(Self { recording, sources, total, tables, call_trees, symbols }.with_times())
+    }
+
+    /// The functions of the tables by symbol, each with its module.
+    pub fn functions(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let tables = self.tables.iter().filter(|table| table.by == [Key::Symbol]);
+        let rows = tables.flat_map(|table| &table.sections).flat_map(|section| &section.rows);
+        let functions = rows.flat_map(|row| &row.values).filter_map(|value| match value {
+            Value::Symbol { module, symbol: Some(symbol) } => {
+                Some((Arc::clone(module), Arc::clone(symbol)))
+            }
+            _ => None,
+        });
+        functions.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Says how much processor time the events of rows are.
@@ -458,8 +479,8 @@ impl ReportBuilder<'_> {
         for (number, key) in numbers.iter_mut().zip(by) {
             *number = match key.of {
                 KeyOf::Group { number, .. } => number(&self.aggregate.recording, entry),
-                KeyOf::Code { .. } => code.number(key.key),
-                KeyOf::Caller => self.aggregate.locations.caller_number(caller),
+                KeyOf::Code { .. } => code.number(key.key).into(),
+                KeyOf::Caller => self.aggregate.locations.caller_number(caller).into(),
             };
         }
         numbers
@@ -480,7 +501,7 @@ impl ReportBuilder<'_> {
         let Aggregate { recording, filter, locations, .. } = self.aggregate;
         let values = by.iter().zip(*numbers).filter_map(|(&key, number)| match key.row().of {
             KeyOf::Group { value, .. } => Some(value(recording, filter, number)),
-            KeyOf::Code { .. } | KeyOf::Caller => locations.value(key, number),
+            KeyOf::Code { .. } | KeyOf::Caller => locations.value(key, number as u32),
         });
         values.collect()
     }

@@ -37,6 +37,8 @@ pub struct ScriptLine<'a> {
 pub struct Caller<'a> {
     /// The address that it is returned to.
     pub address: u64,
+    /// The address within the call, whose code it is.
+    pub at: u64,
     /// The code of the call.
     pub frame: &'a Frame,
     /// The number of its code: callers with the same one and the same address are alike in all samples.
@@ -86,7 +88,7 @@ pub fn each_sample(
             callers_of_sample.clear();
             callers_of_sample.extend(recording.stacks.callers(stack).map(|(_, caller)| {
                 let location = CodeLocation::new(sample.process, caller.call_site(), caller.mode());
-                (caller.address, code.at(location).0)
+                (caller.address, location.ip, code.at(location).0)
             }));
             let callers = callers_of_sample.iter();
             let scaled = slices.get(&sample.source).map(|slices| slices.scale(sample.period));
@@ -98,7 +100,12 @@ pub fn each_sample(
                 process: bound.process(sample.process).map(AsRef::as_ref),
                 frame: code.frame(index),
                 callers: callers
-                    .map(|&(address, at)| Caller { address, frame: code.frame(at), code: at })
+                    .map(|&(address, at, code_at)| Caller {
+                        address,
+                        at,
+                        frame: code.frame(code_at),
+                        code: code_at,
+                    })
                     .collect(),
             };
             going = visit(&recording, &line);

@@ -655,9 +655,10 @@ pub(crate) struct Annotate {
     /// A recording made by `halprof record`; may be left out before a PLACE
     #[arg(default_value = RECORDING, value_name = "FILE")]
     file: PathBuf,
-    /// A function by its name, in which `*` matches any text, or by an address in it (0x...); or a range
-    /// of addresses (0x1000-0x1040, 0x1000+64), which needs no symbols [default: the function with the
-    /// most events]
+    /// A function as tables name it (MODULE!SYMBOL), without its arguments, or by the end of its name from
+    /// a `::` or `.` on, in which `*` matches any text; or an address in it (0x...); or a range of addresses
+    /// (0x1000-0x1040, 0x1000+64), which needs no symbols. Quote `!` and `<` for the shell:
+    /// `'a.dll!ns::f(int)'` [default: the function with the most events]
     #[arg(value_name = "PLACE")]
     location: Option<String>,
     /// Another recording, whose samples are added; may be given several times
@@ -699,8 +700,10 @@ pub(crate) struct Convert {
 
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The code to execute step by step: a function of the program (`*` matches any text) or the LENGTH
-    /// bytes from its start; instead of a function, an address as `nm` prints it (0x...)
+    /// The code to execute step by step: a function of the program, or the LENGTH bytes from its start. The
+    /// function is named as tables name it (MODULE!SYMBOL), without its arguments, or by the end of its name
+    /// from a `::` or `.` on; `*` matches any text. Quote `!` and `<` for the shell: `'a.exe!ns::f(int)'`.
+    /// Instead of a function, an address as `nm` prints it (0x...)
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
     pub(crate) range: String,
     /// Stop after this many steps, and end the program
@@ -783,20 +786,24 @@ pub(crate) struct Script {
 #[derive(Debug, Args)]
 #[command(next_help_heading = FILTERS)]
 pub(crate) struct Filters {
-    /// Only samples of this source
+    /// Only samples of this source, named as `-e` takes it
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Vec<String>,
     /// Only samples in this process, by its id or name
     #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME")]
     pub(crate) process: Vec<String>,
-    /// Only samples in this module
-    #[arg(long, value_name = "NAME")]
+    /// Only samples of this thread, by its id or name
+    #[arg(long = "tid", value_name = "TID|NAME")]
+    pub(crate) thread: Vec<String>,
+    /// Only samples in this module, by its name, its path or the end of that
+    #[arg(long, value_name = "NAME|PATH")]
     pub(crate) module: Vec<String>,
-    /// Only samples in this function
+    /// Only samples in this function, as tables name it (MODULE!SYMBOL), without its arguments, or by the
+    /// end of its name from a `::` or `.` on. Quote `!` and `<` for the shell: `'a.dll!ns::f(int)'`
     #[arg(long, value_name = "NAME")]
     pub(crate) symbol: Vec<String>,
     /// Only samples at these addresses, TO not included, e.g. `0x401000-0x401040` or `0x401000+64`
-    #[arg(long, value_name = "FROM-TO")]
+    #[arg(long, value_name = "FROM-TO", help_heading = RARE)]
     pub(crate) address: Vec<String>,
     /// Only samples of these processors, e.g. `0-3,8`
     #[arg(long = "cpu", short = 'C', value_name = "LIST", allow_negative_numbers = true)]

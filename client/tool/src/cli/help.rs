@@ -252,7 +252,7 @@ mod tests {
             }
             all.extend(own.into_iter().map(|(name, _)| name));
         }
-        assert!(all.len() <= 66, "{} options: {all:?}", all.len());
+        assert!(all.len() <= 80, "{} options: {all:?}", all.len());
     }
 
     fn is_rare(option: &Arg) -> bool {

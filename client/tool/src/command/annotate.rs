@@ -4,6 +4,7 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Escaped;
+use crate::output::names::abbreviated;
 use crate::output::number::{counted, percent, thousands};
 use crate::output::style::styled;
 use crate::output::table::{Column, Layout, Width, cut};
@@ -98,8 +99,8 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     let (file, location) = options.place();
     let target = location.map_or(Target::Hottest, Target::parse);
     let files = recordings(file, &options.with);
-    let filter = filters::filter(&options.filters, &files)?;
     let path = options.naming.path(output)?;
+    let filter = filters::settled(&options.filters, &files, &path, output)?;
     let annotated = Annotated::read(&files, &target, &filter, &path);
     let annotated = annotated.inspect_err(|_| {
         if let [_, named @ ..] =
@@ -179,8 +180,8 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
     }
     if !annotated.others.is_empty() {
         warnings.push(format!(
-            "{} has the same name; choose with `--module`",
-            annotated.others.join(", ")
+            "the name also means {}; choose by one of these names",
+            abbreviated(&annotated.others)
         ));
     }
     if let Some(runs) = &annotated.code_runs {

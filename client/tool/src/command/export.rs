@@ -86,8 +86,8 @@ fn read(options: &args::Export, format: Format, output: &Output) -> Result<Sampl
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
         ));
     }
-    let (filter, path) =
-        (filters::filter(&options.filters, &options.files)?, options.naming.path(output)?);
+    let path = options.naming.path(output)?;
+    let filter = filters::settled(&options.filters, &options.files, &path, output)?;
     Ok(export::read(&options.files, format, options.by, &filter, &path)?)
 }
 

@@ -20,6 +20,7 @@ use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::file::{Metadata, StackCounts};
+use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::events::EventSummary;
 use halprof_profile::views::report::{Call, CallTree, Query, Report, Sort, Table};
 use schemars::JsonSchema;
@@ -95,9 +96,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         }
         return branches::run(options, tables, output);
     }
-    let mut query = query(options, output.is_csv())?;
-    let mut requested = query.tables.len();
     let path = options.naming.path(output)?;
+    let mut query = query(options, &path, output)?;
+    let mut requested = query.tables.len();
     if !options.diff.is_empty() {
         return diff::run(options, query, &path, output);
     }
@@ -165,7 +166,8 @@ fn only_marks(options: &args::Report, report: &Report) -> Option<String> {
     })
 }
 
-fn query(options: &args::Report, csv: bool) -> Result<Query> {
+fn query(options: &args::Report, path: &SymbolPath, output: &Output) -> Result<Query> {
+    let csv = output.is_csv();
     let mut tables = filters::tables(&options.by)?;
     if csv && tables.len() + usize::from(options.stack) > 1 {
         return Err(filters::one_table());
@@ -183,10 +185,11 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
         [] if csv => options.rows_requested(),
         [] => Some(options.most_rows()),
     };
+    let files = [options.files.as_slice(), &options.diff].concat();
     Ok(Query {
         tables,
         call_tree: options.stack,
-        filter: filters::filter(&options.filters, &options.files)?,
+        filter: filters::settled(&options.filters, &files, path, output)?,
         sort: match options.sort {
             args::Sorting::Samples => Sort::Samples,
             args::Sorting::Events => Sort::Events,

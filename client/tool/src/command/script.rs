@@ -39,7 +39,9 @@ pub(crate) struct SampleLine<'a> {
     address: u64,
     module: &'a str,
     symbol: Option<&'a str>,
-    offset: u64,
+    /// The offset of the address from the start of the symbol, or of the module if no symbol is known;
+    /// null if no module is.
+    offset: Option<u64>,
     /// The events that it stands for: its period, scaled to the whole time if its source took turns
     /// on the counters, rounded. Their sum is that of `report` but for half an event a sample.
     events: u64,
@@ -51,13 +53,14 @@ pub(crate) struct SampleLine<'a> {
 /// A caller of a sample's code.
 #[derive(JsonSchema, Serialize)]
 struct CallerLine<'a> {
-    /// The address that it is returned to. The rest is of the call before it.
+    /// The address that it is returned to. The module and the symbol are those of the call before it.
     #[serde(serialize_with = "hexadecimal")]
     #[schemars(with = "String")]
     address: u64,
     module: &'a str,
     symbol: Option<&'a str>,
-    offset: u64,
+    /// The offset of the address, as that of a sample.
+    offset: Option<u64>,
 }
 
 pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
@@ -67,8 +70,9 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
             "Use `--jsonl`: one object per sample.",
         ));
     }
-    let filter = filters::filter(&options.filters, std::slice::from_ref(&options.file))?;
     let path = options.naming.path(output)?;
+    let files = std::slice::from_ref(&options.file);
+    let filter = filters::settled(&options.filters, files, &path, output)?;
     let mut writer = LineWriter::new(output)?;
     let (mut going, mut passed) = (Ok(true), false);
     let query = script::Query { filter, callers: !output.is_csv() };
@@ -82,7 +86,6 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
         writer.print()?;
     }
     warn_of_slices(&recording, output);
-    let files = std::slice::from_ref(&options.file);
     let mut warnings: Vec<String> =
         recording_warnings::without_samples(&recording, files).into_iter().collect();
     if !passed && recording.samples != 0 {
@@ -218,7 +221,7 @@ impl SampleLine<'_> {
         writer.write_field(&address[..length])?;
         writer.write_field(&*no_formula(self.module))?;
         writer.write_field(&*no_formula(self.symbol.unwrap_or_default()))?;
-        writer.write_field(number.format(self.offset))?;
+        writer.write_field(self.offset.map_or("", |offset| number.format(offset)))?;
         writer.write_field(number.format(self.events))?;
         writer.write_field(if modelled { "true" } else { "false" })?;
         writer.write_record(None::<&[u8]>)
@@ -244,13 +247,10 @@ fn hexadecimal<S: Serializer>(
     serializer.serialize_str(std::str::from_utf8(&text[..length]).unwrap_or_default())
 }
 
-fn caller_line<'a>(&Caller { address, frame, .. }: &Caller<'a>) -> CallerLine<'a> {
-    CallerLine {
-        address,
-        module: &frame.module,
-        symbol: frame.symbol.as_deref(),
-        offset: frame.offset,
-    }
+fn caller_line<'a>(&Caller { address, frame, at, .. }: &Caller<'a>) -> CallerLine<'a> {
+    let (module, symbol) = (&*frame.module, frame.symbol.as_deref());
+    let offset = frame.offset.map(|offset| offset.wrapping_add(address.wrapping_sub(at)));
+    CallerLine { address, module, symbol, offset }
 }
 
 /// The columns for people, and their widths.
@@ -284,7 +284,10 @@ fn cells(line: &ScriptLine<'_>) -> [String; COLUMNS.len()] {
 
 fn location(frame: &Frame) -> String {
     match &frame.symbol {
-        Some(symbol) => format!("{}+{:#x}", qualified(&frame.module, symbol), frame.offset),
+        Some(symbol) => {
+            let offset = frame.offset.unwrap_or(0);
+            format!("{}+{offset:#x}", qualified(&frame.module, symbol))
+        }
         None => frame.module.to_string(),
     }
 }
@@ -296,7 +299,7 @@ struct CallerLines(HashMap<(usize, u64), String>);
 impl CallerLines {
     /// Adds the lines below a sample: who called it, innermost first.
     fn add(&mut self, line: &ScriptLine<'_>, width: Width, block: &mut Vec<u8>) {
-        for &Caller { address, frame, code } in &line.callers {
+        for &Caller { address, frame, code, .. } in &line.callers {
             let text = self.0.entry((code, address)).or_insert_with(|| {
                 let location = Escaped(location(frame)).to_string();
                 format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &location))
@@ -328,7 +331,7 @@ mod tests {
             address: 0xABC0_1234,
             module: "module \"x\"",
             symbol: Some("-[View draw]"),
-            offset: 7,
+            offset: Some(7),
             events: 8,
             callers: Vec::new(),
         };
@@ -339,6 +342,7 @@ mod tests {
             address: 0,
             module: "",
             symbol: None,
+            offset: None,
             callers: Vec::new(),
             ..full
         };

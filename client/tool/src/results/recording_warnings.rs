@@ -245,7 +245,7 @@ pub(crate) struct OpenedModule {
 impl From<&Opened> for OpenedModule {
     fn from(opened: &Opened) -> Self {
         Self {
-            module: opened.module.name.clone(),
+            module: opened.name.to_string(),
             kind: opened.kind.name(),
             file: opened.file.as_ref().map(|path| path.display().to_string()),
             image: opened.image.as_ref().map(|path| path.display().to_string()),
@@ -275,9 +275,8 @@ pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
 /// Whose symbols were cut or left out: a name or a line that is missing would mislead.
 fn limited(opened: &[Opened]) -> Vec<String> {
     let limited = opened.iter().filter(|opened| !opened.limits.is_empty());
-    let sentence = |opened: &Opened| {
-        format!("symbols of {}: {}", opened.module.name, opened.limits.join("; "))
-    };
+    let sentence =
+        |opened: &Opened| format!("symbols of {}: {}", opened.name, opened.limits.join("; "));
     let mut all: Vec<String> = limited.map(sentence).collect();
     if all.len() > LISTED_MODULES {
         let more = all.len() - LISTED_MODULES;
@@ -301,10 +300,12 @@ fn lacking(opened: &[Opened]) -> Option<String> {
         let notes: Vec<&str> =
             notes.iter().map(|note| note.trim()).filter(|note| !note.is_empty()).collect();
         let why = if notes.is_empty() { "none found".to_owned() } else { notes.join("; ") };
-        return Some(format!("symbols of {}: {why}", opened.module.name));
+        return Some(format!("symbols of {}: {why}", opened.name));
     }
     let (first, _) = lacking.split_at_checked(LISTED_MODULES).unwrap_or((&lacking, &[]));
-    let names: Vec<&str> = first.iter().map(|opened| opened.module.name.as_str()).collect();
+    let mut names: Vec<&str> = first.iter().map(|opened| &*opened.name).collect();
+    // A file that was loaded from two folders is looked for twice.
+    names.dedup();
     let download = lacking.iter().any(|opened| opened.download_might_help);
     let add = if download { "`--symbol-path` or `--download`" } else { "`--symbol-path`" };
     (!lacking.is_empty()).then(|| {
@@ -325,6 +326,7 @@ mod tests {
     fn module(name: &str, kind: Kind, samples: u64) -> Opened {
         let path = Some(format!("/{name}"));
         Opened {
+            name: name.into(),
             module: Module { name: name.to_owned(), path, ..Module::default() },
             kind,
             file: None,

@@ -5,7 +5,7 @@
 //! a path that the code allows.
 
 use crate::output::error::{Error, Result};
-use halprof_profile::aggregate::filter::Pattern;
+use halprof_profile::aggregate::filter::FunctionPattern;
 use halprof_profile::file::Module;
 use halprof_profile::symbols::{self, Executable, Function, SymbolPath};
 use sim::load::workload::{Passed, Workload, WorkloadError};
@@ -79,12 +79,11 @@ impl<'a> Keys<'a> {
     /// The named functions; without a name all functions, or none, for all code, where the file names
     /// only some.
     fn functions(&self, executable: &Executable) -> Result<Vec<Function>> {
-        let mut functions = executable.functions();
+        let functions = executable.functions();
         let Some(name) = self.function else {
             return Ok(if executable.names_all() { functions } else { Vec::new() });
         };
-        let pattern = Pattern::new(name);
-        functions.retain(|function| pattern.matches_symbol(&function.name));
+        let functions = executable.meant(&mut FunctionPattern::new(name), functions);
         if functions.is_empty() {
             return Err(Error::usage(
                 format!("`--workload`: no function of the image is called `{name}`"),

@@ -191,6 +191,9 @@ impl<'a, S: Sink> Recorder<'a, S> {
         if !changes.processes.is_empty() {
             self.sink.put(Block::Processes(changes.processes))?;
         }
+        if !changes.threads.is_empty() {
+            self.sink.put(Block::Threads(changes.threads))?;
+        }
         if !changes.modules.is_empty() {
             self.sink.put(Block::Modules(changes.modules))?;
         }

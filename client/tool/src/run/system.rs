@@ -77,6 +77,10 @@ impl System for Windows {
         self.0.kernel().into_iter().map(loaded).collect()
     }
 
+    fn thread_name(&mut self, thread: u32) -> Option<String> {
+        halprof_measure::thread_name(thread)
+    }
+
     fn on_disk(&mut self, native: &str) -> String {
         self.0.on_disk(native)
     }

@@ -1,17 +1,20 @@
 //! Converts the options of commands that read recordings to the library's types.
 
 use crate::cli::args::{self, joined};
+use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::output::names::abbreviated;
 use halprof_measure::{did_you_mean, selection};
-use halprof_profile::aggregate::filter::{self, Filter, Pattern};
+use halprof_profile::aggregate::filter::{self, Filter, FunctionPattern, Meant, Pattern};
 use halprof_profile::aggregate::key::{Key, Value};
 use halprof_profile::file;
-use halprof_profile::symbols::SymbolPath;
+use halprof_profile::symbols::{SymbolPath, qualified, shortened};
 use halprof_profile::views::branches::Grouping;
 use halprof_profile::views::report::{Query, Report};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Which samples count.
 pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filter> {
@@ -23,8 +26,9 @@ pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filte
     Ok(Filter {
         sources: patterns(&options.source),
         processes: patterns(&options.process),
+        threads: patterns(&options.thread),
         modules: patterns(&options.module),
-        symbols: patterns(&options.symbol),
+        symbols: options.symbol.iter().map(|name| FunctionPattern::new(name)).collect(),
         addresses: options.address.iter().map(|text| addresses(text)).collect::<Result<_>>()?,
         processors: processors.map(|all| all.into_iter().collect()),
         time: options.time.as_deref().map(filter::time).transpose()?,
@@ -40,6 +44,27 @@ fn addresses(text: &str) -> Result<Range<u64>> {
     })
 }
 
+/// The same, where each function that the options name is decided on: of the functions with samples,
+/// those that the name means best. Says which these are, unless the name is the whole name of one.
+pub(crate) fn settled(
+    options: &args::Filters,
+    files: &[PathBuf],
+    path: &SymbolPath,
+    output: &Output,
+) -> Result<Filter> {
+    let mut filter = filter(options, files)?;
+    if filter.symbols.is_empty() {
+        return Ok(filter);
+    }
+    let report = Report::read_all(files, &Query::functions(&filter), path)?;
+    for Meant { name, functions, is_whole } in filter.settle(&report.functions()) {
+        if !is_whole && !functions.is_empty() {
+            output.note(&format!("`--symbol {name}` is {}", abbreviated(&functions)));
+        }
+    }
+    Ok(filter)
+}
+
 /// Why no sample passes the filters: the names that no sample has, each with those that may be meant.
 pub(crate) fn explain_empty_result(
     options: &args::Filters,
@@ -48,6 +73,7 @@ pub(crate) fn explain_empty_result(
 ) -> Vec<String> {
     let named = [
         (Key::Process, &options.process),
+        (Key::Thread, &options.thread),
         (Key::Module, &options.module),
         (Key::Symbol, &options.symbol),
     ];
@@ -61,11 +87,14 @@ pub(crate) fn explain_empty_result(
         return warnings;
     };
     for (key, texts) in named {
-        let known = names_of(&report, key);
+        let tables = report.tables.iter().filter(|table| table.by == [key]);
+        let rows = tables.flat_map(|table| &table.sections).flat_map(|section| &section.rows);
+        let values: Vec<&Value> = rows.flat_map(|row| &row.values).collect();
         for text in texts {
-            let wanted = Pattern::new(text);
-            if !known.iter().any(|name| wanted.matches_symbol(name)) {
-                let meant = did_you_mean(text, &known);
+            if !values.iter().any(|value| is_meant(text, value, &report)) {
+                let names: BTreeSet<String> =
+                    values.iter().flat_map(|value| names_of(value)).collect();
+                let meant = did_you_mean(text, &names);
                 let meant = meant.map_or_else(String::new, |meant| format!(". {meant}"));
                 warnings.push(format!("no sample has the {} `{text}`{meant}", key.name()));
             }
@@ -74,19 +103,44 @@ pub(crate) fn explain_empty_result(
     warnings
 }
 
-/// What samples are called by a key, a process also by its number.
-fn names_of(report: &Report, key: Key) -> Vec<String> {
-    let tables = report.tables.iter().filter(|table| table.by == [key]);
-    let rows = tables.flat_map(|table| &table.sections).flat_map(|section| &section.rows);
-    let names = rows.flat_map(|row| &row.values).flat_map(|value| match value {
-        Value::Process { id, name } => {
-            [name.as_deref().map(str::to_owned), id.map(|id| id.to_string())]
+/// Whether a name that a user typed is that of what samples have.
+fn is_meant(text: &str, value: &Value, report: &Report) -> bool {
+    let paths = || -> Vec<Arc<str>> {
+        let modules = report.recording.modules.iter();
+        modules.filter_map(|module| module.path.as_deref().map(Arc::from)).collect()
+    };
+    match value {
+        Value::Symbol { module, symbol: Some(symbol) } => {
+            FunctionPattern::new(text).matches(module, &paths(), symbol)
         }
-        Value::Module(name) => [Some(name.to_string()), None],
-        Value::Symbol { symbol, .. } => [symbol.as_deref().map(str::to_owned), None],
-        _ => [None, None],
-    });
-    names.flatten().collect()
+        Value::Module(module) => {
+            let own = paths();
+            let own: Vec<Arc<str>> =
+                own.into_iter().filter(|path| path.ends_with(&**module)).collect();
+            Pattern::new(text).matches_module(module, &own)
+        }
+        value => names_of(value).iter().any(|name| Pattern::new(text).matches(name)),
+    }
+}
+
+/// How what samples have can be typed: a process and a thread also by their numbers, a function with and
+/// without its module, and by its own name alone.
+fn names_of(value: &Value) -> Vec<String> {
+    let numbered = |name: &Option<Arc<str>>, id: Option<u32>| {
+        let name = name.as_deref().map(str::to_owned);
+        name.into_iter().chain(id.map(|id| id.to_string())).collect()
+    };
+    match value {
+        Value::Process(process) => numbered(&process.name, process.id),
+        Value::Thread { id, name, .. } => numbered(name, Some(*id)),
+        Value::Module(name) => vec![name.to_string()],
+        Value::Symbol { module, symbol: Some(symbol) } => {
+            let own = shortened(None, symbol, |_| false);
+            let with_module = shortened(Some(module), symbol, |form| !form.contains('('));
+            vec![qualified(module, symbol), with_module.into(), symbol.to_string(), own.into()]
+        }
+        _ => Vec::new(),
+    }
 }
 
 pub(crate) fn patterns(texts: &[String]) -> Vec<Pattern> {

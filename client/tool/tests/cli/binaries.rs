@@ -99,6 +99,15 @@ fn elf_with(more: &[&str]) -> Option<Built> {
     Some(Built { folder, file })
 }
 
+/// A program of this C++, with DWARF.
+pub(crate) fn cpp(source: &str) -> Option<Built> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (code, file) = (folder.path().join("own.cpp"), folder.path().join("own"));
+    std::fs::write(&code, source).expect("written");
+    assert!(run("c++", &["-g", "-O1"], &[&code, "-o".as_ref(), &file])?, "c++");
+    Some(Built { folder, file })
+}
+
 /// Runs a Debian tool; `None`, with a message, if it is missing and not required.
 pub(crate) fn run(program: &str, options: &[&str], files: &[&Path]) -> Option<bool> {
     match Command::new(program).args(options).args(files).status() {

@@ -161,7 +161,7 @@ fn frame_of(process: u32, address: u64) -> (Frame, Option<usize>) {
     let frame = Frame {
         module: text(module),
         symbol: symbol.map(|(name, _)| text(name)),
-        offset: address & 0xFF,
+        offset: Some(address & 0xFF),
         file: symbol.map(|_| text(r"C:\src\alpha.c")),
         line: symbol.map(|(_, line)| line),
         inlined: Arc::default(),

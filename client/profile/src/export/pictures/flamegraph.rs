@@ -8,9 +8,11 @@ use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 use crate::export::selection::Export;
 use crate::number::thousands;
+use crate::symbols::shortened;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// The levels, one for each row.
 const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
@@ -38,6 +40,8 @@ const HUES: u32 = 6;
 struct Node {
     totals: Totals,
     class: String,
+    /// The function, if that is what it is: its module is its colour.
+    function: Option<Arc<str>>,
     within: BTreeMap<String, Node>,
 }
 
@@ -87,10 +91,12 @@ fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
         root.totals.add(totals);
         let mut node = &mut root;
         for (level, (name, named)) in samples.levels(location).into_iter().enumerate() {
-            node = node.within.entry(name).or_default();
+            node = node.within.entry(name.clone()).or_default();
             node.totals.add(totals);
             if node.class.is_empty() {
                 node.class = class(level, named.mode, &named.frame.module);
+                let symbol = named.frame.symbol.as_ref();
+                node.function = symbol.filter(|_| named.is_called(&name)).cloned();
             }
         }
     }
@@ -145,14 +151,18 @@ impl Drawer<'_> {
 
     fn frame(&mut self, name: &str, node: &Node, x: f64, width: f64, level: usize) {
         let room = WIDTH - LEFT - RIGHT;
-        let letters = name.chars().take(USEFUL).count() as f64;
-        let name = escaped(name);
+        let fitting = (width * room - 8.0) / LETTER;
+        let fits = |form: &str| form.chars().count() as f64 <= fitting;
+        let label = node.function.as_deref().map(|symbol| shortened(None, symbol, fits));
+        let label = label.as_deref().unwrap_or(name);
+        let letters = label.chars().take(USEFUL).count() as f64;
+        let (name, label) = (escaped(name), escaped(label));
         let narrow = if width * room < 8.0 + LETTER * letters { " n" } else { "" };
         let _ = writeln!(
             self.svg,
             "<svg class=\"f{narrow}\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" data-x=\"{x:.6}\" data-w=\"{width:.6}\">\
              <title>{name}: {}, {}, {} samples</title>\
-             <rect class=\"{}\" width=\"100%\" height=\"100%\"/><text x=\"5\" y=\"16\">{name}</text></svg>",
+             <rect class=\"{}\" width=\"100%\" height=\"100%\"/><text x=\"5\" y=\"16\">{label}</text></svg>",
             LEFT + x * room,
             ROW * level as f64,
             width * room,

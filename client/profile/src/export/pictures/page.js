@@ -36,7 +36,8 @@
   const count = document.getElementById("count");
   const names = [...document.querySelectorAll("svg.f")].map((frame) => ({
     frame,
-    text: frame.querySelector("text").textContent.toLowerCase(),
+    // The label of a narrow frame is a part of its name.
+    text: frame.querySelector("title").textContent.split(": ")[0].toLowerCase(),
   }));
   const filter = () => {
     const wanted = input.value.trim().toLowerCase();

@@ -10,6 +10,7 @@ use crate::file::Recording;
 use halprof_measure::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// llvm-profgen's address of all code outside its module.
 const EXTERNAL: u64 = 1;
@@ -17,17 +18,20 @@ const EXTERNAL: u64 = 1;
 /// Writes the module that the filter names or, without one, that has most records. The others are
 /// left out.
 pub(super) fn write(records: &mut Records<'_>, out: &mut impl Write) -> Result<Outcome> {
-    let mut modules: BTreeMap<&str, Counts> = BTreeMap::new();
     let recording = records.recording;
+    let names: Vec<Arc<str>> =
+        (0..recording.modules.len()).map(|module| records.symbols.module_name(module)).collect();
+    let mut modules: BTreeMap<&str, Counts> = BTreeMap::new();
     let kept = records.walk(|_, steps| {
         for (index, step) in steps.iter().enumerate() {
             // Newest first.
             let next = index.checked_sub(1).and_then(|newer| steps.get(newer));
-            count(recording, step, next.filter(|_| step.joined), &mut modules);
+            count((recording, &names), step, next.filter(|_| step.joined), &mut modules);
         }
     })?;
     let filter = records.filter;
-    let named = modules.iter().filter(|(name, _)| filter.passes_module(name));
+    let passes = |name: &str| filter.passes_module(name, records.symbols.paths(name));
+    let named = modules.iter().filter(|(name, _)| passes(name));
     let Some((&name, counts)) = named.max_by_key(|(_, counts)| counts.sum()) else {
         return Err(nothing(&modules.into_keys().collect::<Vec<_>>()));
     };
@@ -78,18 +82,19 @@ impl Counts {
 /// Counts a branch, and the straight code from its target to the branch of `next`, the record that
 /// directly follows.
 fn count<'a>(
-    recording: &'a Recording,
+    (recording, names): (&Recording, &'a [Arc<str>]),
     step: &Step,
     next: Option<&Step>,
     modules: &mut BTreeMap<&'a str, Counts>,
 ) {
-    let Some([from, to]) = step.modules.map(|both| both.map(|at| recording.modules.get(at))) else {
+    let named = |at: usize| recording.modules.get(at).zip(names.get(at));
+    let Some([from, to]) = step.modules.map(|both| both.map(named)) else {
         return;
     };
-    let Some(to) = to else { return };
-    let counts = modules.entry(to.name.as_str()).or_default();
+    let Some((to, name)) = to else { return };
+    let counts = modules.entry(name).or_default();
     let target = step.branch.to - to.start;
-    let within = from.filter(|from| from.name == to.name);
+    let within = from.filter(|&(_, from)| from == name).map(|(from, _)| from);
     let source = within.map_or(EXTERNAL, |from| step.branch.from - from.start);
     *counts.branches.entry((source, target)).or_default() += 1;
     if let Some(next) = next {

@@ -1,12 +1,13 @@
 //! Is a trace of Windows' own tracing read as the recording that it is?
 
-use crate::aggregate::key::{Key, Value};
+use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::key::{self, Key, Value};
 use crate::file::{self, Identity, Recording, Sample, StackCounts, StackId, Stamp};
 use crate::symbols::SymbolPath;
 use crate::views::report::{Query, Report};
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::thread::{Thread, ThreadName};
 use halprof_etw::payload::volume::Volume;
 use halprof_etw::payload::{Change, EventKind, counters, image, processor};
 use halprof_etw::{Guid, PointerSize};
@@ -144,6 +145,52 @@ const fn a_sample(ip: u64, thread: u32) -> EventKind<'static> {
 fn an_interval(source: u32, interval: u32, name: &str) -> EventKind<'static> {
     let name = name.to_owned();
     EventKind::Interval(Box::new(counters::Interval { source, interval, old_interval: 0, name }))
+}
+
+/// A program gives its threads names, or they have them before the session begins.
+#[test]
+fn threads_have_the_names_that_their_program_gave_them() {
+    let named = |thread, name: &str| {
+        let name = ThreadName { process: PROCESS, thread, name: name.to_owned() };
+        EventKind::ThreadName(Box::new(name))
+    };
+    let running = |thread, name: Option<&str>| {
+        let own = Thread::new(Change::RundownStart, PROCESS, thread);
+        EventKind::Thread(Box::new(Thread { name: name.map(str::to_owned), ..own }))
+    };
+    let (_folder, path) = written(&[
+        (1000, a_process(Change::RundownStart, "a.exe")),
+        (1001, running(THREAD, Some("before"))),
+        (1002, running(THREAD + 4, None)),
+        (1003, running(THREAD + 8, Some("größer"))),
+        (1010, named(THREAD, "worker")),
+        (1020, a_sample(IMAGE, THREAD)),
+        (1030, a_sample(IMAGE, THREAD + 4)),
+        (1040, a_sample(IMAGE, THREAD + 8)),
+        (1050, a_sample(IMAGE, THREAD)),
+    ]);
+    let converted = path.with_extension("rec");
+    file::convert(&path, &converted, None, |_| {}, None, None).expect("converted");
+    let by_thread = |path: &Path, threads: &[&str]| {
+        let threads = threads.iter().map(|name| Pattern::new(name)).collect();
+        let filter = Filter { threads, ..Filter::default() };
+        let query = Query { tables: vec![vec![Key::Thread]], filter, ..Query::default() };
+        let report = Report::read(path, &query, &SymbolPath::default()).expect("a report");
+        let sections = report.tables[0].sections.iter().flat_map(|section| &section.rows);
+        let rows = sections.map(|row| format!("{} {}", row.values[0], row.totals.samples));
+        rows.collect::<Vec<_>>()
+    };
+    let rows = [
+        format!("worker ({THREAD}) of a.exe ({PROCESS}) 2"),
+        format!("{} of a.exe ({PROCESS}) 1", THREAD + 4),
+        format!("größer ({}) of a.exe ({PROCESS}) 1", THREAD + 8),
+    ];
+    for path in [&path, &converted] {
+        assert_eq!(by_thread(path, &[]), rows);
+        assert_eq!(by_thread(path, &["WORKER"]), rows[..1]);
+        assert_eq!(by_thread(path, &["größer", &(THREAD + 4).to_string()]), rows[1..]);
+        assert!(by_thread(path, &["before"]).is_empty(), "it has another name now");
+    }
 }
 
 #[test]
@@ -438,7 +485,7 @@ fn a_process_that_nothing_names_is_unknown() {
     let query = Query { tables: vec![vec![Key::Process]], ..Query::default() };
     let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
     let rows = report.tables[0].sections[0].rows.iter().map(|row| row.values[0].clone());
-    let unknown = Value::Process { id: None, name: None };
+    let unknown = Value::Process(key::Process::default());
     assert!(rows.into_iter().any(|row| row == unknown), "{report:?}");
     assert_eq!(unknown.to_string(), "unknown process");
 }

@@ -44,6 +44,7 @@ impl Inventory {
         }
         Changes {
             processes: completed.processes.into_values().collect(),
+            threads: Vec::new(),
             modules: completed.modules.into_values().collect(),
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::aggregate::by_address::ByAddress;
-use crate::aggregate::filter::Pattern;
+use crate::aggregate::filter::{FunctionPattern, Pattern};
 use crate::export::{self, Format, TrackBy};
 use crate::file::test_recording::TestRecording;
 use crate::file::{Block, Cores, Ending, Live, Metadata, Module, Process, Sink};
@@ -180,7 +180,12 @@ fn keys_part_rows_in_their_order() {
     assert_eq!(rows(&report)[0], named(&[("TotalCycles: 0xffff0010 nt", 2)])[0]);
     assert_eq!(rows(&report).len(), 7);
     let report = read(&some(), &[Key::Thread], Filter::default());
-    assert_eq!(rows(&report)[0], named(&[("TotalCycles: 8", 5)])[0]);
+    assert_eq!(rows(&report)[0], named(&[("TotalCycles: 8 of a.exe (7)", 5)])[0]);
+    // Two processes had a thread of one identifier, one after the other.
+    let of = |process| Sample { thread: 5, ..sample(0, process, 0x1000, Mode::User) };
+    let report = read(&[of(7), of(7), of(8)], &[Key::Thread], Filter::default());
+    let expected = [("TotalCycles: 5 of a.exe (7)", 2), ("TotalCycles: 5 of b.exe (8)", 1)];
+    assert_eq!(rows(&report), named(&expected));
 }
 
 #[test]
@@ -193,15 +198,15 @@ fn an_address_is_relative_to_the_start_of_its_module() {
         }
         other => panic!("{other:?}"),
     });
-    let locations: BTreeSet<(&str, u64, u64)> = locations.collect();
+    let locations: BTreeSet<(&str, u64, Option<u64>)> = locations.collect();
     let expected = [
-        ("a.exe", 0x1000, 0),
-        ("a.exe", 0x1FFF, 0xFFF),
-        ("b.exe", 0x1000, 0),
-        ("nt", 0xFFFF_0010, 0x10),
+        ("a.exe", 0x1000, Some(0)),
+        ("a.exe", 0x1FFF, Some(0xFFF)),
+        ("b.exe", 0x1000, Some(0)),
+        ("nt", 0xFFFF_0010, Some(0x10)),
         // What is in no module is relative to nothing.
-        ("no address", 0, 0),
-        ("unknown", 0x2000, 0x2000),
+        ("no address", 0, None),
+        ("unknown", 0x2000, None),
     ];
     assert_eq!(locations, BTreeSet::from(expected));
 }
@@ -284,7 +289,11 @@ fn filters_let_through_what_they_name() {
         (Filter { processes: pattern("8"), ..none() }, 2),
         (Filter { processes: pattern("B.*"), ..none() }, 2),
         (Filter { modules: pattern("*.exe"), ..none() }, 4),
-        (Filter { symbols: pattern("*"), ..none() }, 0),
+        (Filter { symbols: vec![FunctionPattern::new("*")], ..none() }, 0),
+        (Filter { threads: pattern("8"), ..none() }, 6),
+        (Filter { threads: pattern("9"), ..none() }, 2),
+        (Filter { threads: pattern("10"), ..none() }, 0),
+        (Filter { sources: pattern("cycles"), ..none() }, 7),
         (Filter { processors: Some(BTreeSet::from([1])), ..none() }, 0),
         (Filter { processes: pattern("7"), modules: pattern("nt"), ..none() }, 1),
     ] {

@@ -70,9 +70,10 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
     }
     let paths = tables.iter().find(|grouping| grouping.is_of_paths());
     let path_length = paths.map_or(PATH_LENGTH, |grouping| grouping.length);
+    let path = options.naming.path(output)?;
     let query = Query {
         tables,
-        filter: filters::filter(&options.filters, &options.files)?,
+        filter: filters::settled(&options.filters, &options.files, &path, output)?,
         order: match options.sort {
             args::Sorting::Samples | args::Sorting::Events => Order::Taken,
             args::Sorting::Total => {
@@ -86,7 +87,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
         },
         rows: if output.is_text() { Some(options.most_rows()) } else { options.rows_requested() },
     };
-    let branches = Branches::read(&options.files, &query, &options.naming.path(output)?)?;
+    let branches = Branches::read(&options.files, &query, &path)?;
     let mut warnings = warnings(&branches);
     warnings.extend(filters::given_twice(&options.files));
     let recording = &branches.recording;
@@ -250,11 +251,15 @@ fn path(row: &PathTotals) -> String {
 /// A side in short form: a symbol and the offset in it, with or without its module.
 fn location(side: &Value, with_module: bool) -> String {
     match side {
-        Value::Address { module, symbol: Some(symbol), offset, .. } if with_module => {
+        Value::Address { module, symbol: Some(symbol), offset: Some(offset), .. }
+            if with_module =>
+        {
             format!("{}+{offset:#x}", qualified(module, symbol))
         }
-        Value::Address { symbol: Some(symbol), offset, .. } => format!("{symbol}+{offset:#x}"),
-        Value::Address { module, offset, .. } => format!("{module}+{offset:#x}"),
+        Value::Address { symbol: Some(symbol), offset: Some(offset), .. } => {
+            format!("{symbol}+{offset:#x}")
+        }
+        Value::Address { module, offset: Some(offset), .. } => format!("{module}+{offset:#x}"),
         Value::Symbol { symbol: Some(symbol), .. } if !with_module => symbol.to_string(),
         other => other.to_string(),
     }

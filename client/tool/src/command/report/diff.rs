@@ -14,7 +14,7 @@ use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
 use crate::select::filters;
 use cost::{Change, RUNS, Side};
 use halprof_measure::statistics::comparison::Comparison;
-use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
+use halprof_profile::aggregate::key::{Fields, Key, Process, Value, fields};
 use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::source_totals::SourceTotals;
@@ -454,7 +454,7 @@ fn changes<'a>(sections: &[Sections<'a>], runs: &Runs, source: &Source) -> Vec<D
 
 fn name_of(value: &Value) -> String {
     match value {
-        Value::Process { name: Some(name), .. } => name.to_string(),
+        Value::Process(Process { name: Some(name), .. }) => name.to_string(),
         // There is one, which may have several names.
         Value::Source(_) => String::new(),
         other => other.to_string(),

@@ -108,6 +108,7 @@ fn made(report: &Report, width: Width) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
+    use halprof_profile::aggregate::key::Process;
     use halprof_profile::aggregate::source_totals::SourceTotals;
     use halprof_profile::aggregate::totals::Totals;
     use halprof_profile::file::{Ending, Metadata, Module, Recording, Statistics};
@@ -175,6 +176,7 @@ pub(crate) mod tests {
             call_trees: Vec::new(),
             symbols: vec![Opened {
                 module: Module::default(),
+                name: "".into(),
                 kind: Kind::Pdb,
                 file: None,
                 image: None,
@@ -206,7 +208,7 @@ pub(crate) mod tests {
     #[test]
     fn the_first_page_is_of_what_is_known() {
         let module = |name: &str| Value::Module(name.into());
-        let process = Value::Process { id: Some(4), name: None };
+        let process = Value::Process(Process { id: Some(4), name: None });
         let table = |by: &[Key], values: Vec<Value>| {
             let row = GroupTotals::new(values, Totals::alike(1, 1), None);
             let section = (Totals::alike(1, 1), vec![row], (0, Totals::default()));

@@ -40,7 +40,10 @@ fn named(path: &Path) -> Vec<String> {
         assert_eq!(frame.module, alone.module, "with its function and without");
         assert_eq!(frame, symbols.resolve(sample.process, sample.ip, mode));
         match &frame.symbol {
-            Some(symbol) => format!("{}!{symbol}+{:#x}", frame.module, frame.offset),
+            Some(symbol) => {
+                let offset = frame.offset.expect("an offset");
+                format!("{}!{symbol}+{offset:#x}", frame.module)
+            }
             None => frame.module.to_string(),
         }
     };
@@ -415,7 +418,7 @@ fn a_recording_has_the_methods_that_samples_are_in() {
 /// A method that is in no file has its samples, and no instructions.
 #[test]
 fn annotation_of_a_method_is_its_head() {
-    use crate::aggregate::filter::{Filter, Pattern};
+    use crate::aggregate::filter::{Filter, FunctionPattern};
     use crate::views::annotate::{Annotated, Target};
     let (_folder, path) = written(
         PointerSize::Eight,
@@ -428,7 +431,7 @@ fn annotation_of_a_method_is_its_head() {
             a_sample(1040, ONE, CODE + 0x1008),
         ],
     );
-    for target in [Target::Hottest, Target::Symbol(Pattern::new("A.B.F"))] {
+    for target in [Target::Hottest, Target::Symbol(FunctionPattern::new("A.B.F"))] {
         let path = std::slice::from_ref(&path);
         let read = Annotated::read(path, &target, &Filter::default(), &SymbolPath::default());
         let annotated = read.expect("annotated");

@@ -1,0 +1,233 @@
+//! What each module of a recording is called. Different builds of one name get names that tell them
+//! apart, and one build has one name, however its name is spelled.
+
+use crate::file::{Identity, Module};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// At most so many parts of its path are put before a module's name: with more, the number of its build
+/// says it in fewer letters.
+const PARTS_MAX: usize = 4;
+
+/// What identifies a build where its linker recorded nothing: the time stamp, the size and the path.
+type FileFacts = (Option<u32>, u64, String);
+
+/// The build of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Build {
+    /// What its linker recorded, without the path of the PDB.
+    Identity(String),
+    File(FileFacts),
+}
+
+impl Module {
+    /// Whether both are loads of one build: by identity, and where one of them has none by time stamp,
+    /// size and path.
+    pub fn is_same_build(&self, other: &Self) -> bool {
+        if !self.name.eq_ignore_ascii_case(&other.name) {
+            return false;
+        }
+        match (&self.identity, &other.identity) {
+            (Some(own), Some(others)) => own.is_same_build(others),
+            _ => self.file_facts() == other.file_facts(),
+        }
+    }
+
+    /// Its build, as far as the module itself tells it.
+    pub(crate) fn build(&self) -> Build {
+        match &self.identity {
+            Some(identity) => Build::Identity(text(identity)),
+            None => Build::File(self.file_facts()),
+        }
+    }
+
+    fn file_facts(&self) -> FileFacts {
+        let path = self.path.as_deref().unwrap_or_default();
+        let stamp = self.stamp.map(|stamp| stamp.time);
+        (stamp, self.end.saturating_sub(self.start), path.to_lowercase())
+    }
+}
+
+/// The names under which the modules of a recording are shown.
+#[derive(Debug, Default)]
+pub(crate) struct ModuleNames {
+    /// For each module.
+    shown: Vec<Arc<str>>,
+    /// Where the modules of a name were loaded from.
+    paths: FxHashMap<Arc<str>, Vec<Arc<str>>>,
+}
+
+impl ModuleNames {
+    pub(crate) fn of(modules: &[Module]) -> Self {
+        let builds = builds(modules);
+        let mut by_name: FxHashMap<String, Vec<usize>> = FxHashMap::default();
+        for (index, module) in modules.iter().enumerate() {
+            by_name.entry(module.name.to_lowercase()).or_default().push(index);
+        }
+        let mut shown = vec![Arc::from(""); modules.len()];
+        for same_name in by_name.into_values() {
+            // One module stands for each build: the first.
+            let mut known = FxHashMap::default();
+            let mut firsts = Vec::new();
+            for &index in &same_name {
+                known.entry(&builds[index]).or_insert_with(|| {
+                    firsts.push(index);
+                    firsts.len() - 1
+                });
+            }
+            let all: Vec<&Module> = firsts.iter().map(|&first| &modules[first]).collect();
+            let names: Vec<Arc<str>> = names(&all).into_iter().map(Arc::from).collect();
+            for index in same_name {
+                shown[index] = Arc::clone(&names[known[&builds[index]]]);
+            }
+        }
+        let mut paths: FxHashMap<Arc<str>, Vec<Arc<str>>> = FxHashMap::default();
+        let mut seen = FxHashSet::default();
+        for (module, name) in modules.iter().zip(&shown) {
+            if let Some(path) = module.path.as_deref().filter(|path| seen.insert((name, *path))) {
+                paths.entry(Arc::clone(name)).or_default().push(path.into());
+            }
+        }
+        Self { shown, paths }
+    }
+
+    /// What a module is called.
+    pub(crate) fn shown(&self, module: usize) -> Arc<str> {
+        self.shown.get(module).cloned().unwrap_or_default()
+    }
+
+    /// Where the modules of a name were loaded from.
+    pub(crate) fn paths(&self, shown: &str) -> &[Arc<str>] {
+        self.paths.get(shown).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The build of each module. A module without an identity is of the build of one that has it, if their
+/// time stamps, sizes and paths are equal: a trace may lack the identity of some loads.
+fn builds(modules: &[Module]) -> Vec<Build> {
+    let identified = modules.iter().filter(|module| module.identity.is_some());
+    let identified: FxHashMap<FileFacts, Build> =
+        identified.map(|module| (module.file_facts(), module.build())).collect();
+    let build = |module: &Module| match module.build() {
+        Build::File(facts) => identified.get(&facts).cloned().unwrap_or(Build::File(facts)),
+        build @ Build::Identity(_) => build,
+    };
+    modules.iter().map(build).collect()
+}
+
+fn text(identity: &Identity) -> String {
+    identity.to_string().to_lowercase()
+}
+
+/// Names for modules of different builds that have one name: the shortest ends of their paths that
+/// differ, and the number of the build where no path tells it.
+fn names(builds: &[&Module]) -> Vec<String> {
+    if let [only] = builds {
+        return vec![only.name.clone()];
+    }
+    let mut names: Vec<Option<String>> = vec![None; builds.len()];
+    for parts in 2..=PARTS_MAX {
+        let ends: Vec<Option<&str>> =
+            builds.iter().map(|build| end_of_path(build.path.as_deref()?, parts)).collect();
+        let mut count: FxHashMap<String, usize> = FxHashMap::default();
+        for end in ends.iter().flatten() {
+            *count.entry(end.to_lowercase()).or_default() += 1;
+        }
+        for (name, end) in names.iter_mut().zip(&ends).filter(|(name, _)| name.is_none()) {
+            *name = end.filter(|end| count[&end.to_lowercase()] == 1).map(str::to_owned);
+        }
+    }
+    let named = names.into_iter().zip(builds);
+    named.map(|(name, build)| name.unwrap_or_else(|| by_number(build))).collect()
+}
+
+/// A module's name with the first digits of what tells its build.
+fn by_number(build: &Module) -> String {
+    let number = match (&build.identity, build.stamp) {
+        (Some(Identity::Pdb { guid: id, .. } | Identity::BuildId(id)), _) => {
+            id.chars().take(8).collect()
+        }
+        (None, Some(stamp)) => format!("{:08X}", stamp.time),
+        (None, None) => format!("{:x}", build.end.saturating_sub(build.start)),
+    };
+    format!("{}#{number}", build.name)
+}
+
+/// The last parts of a path, if it has so many.
+fn end_of_path(path: &str, parts: usize) -> Option<&str> {
+    let mut separators = path.rmatch_indices(['/', '\\']);
+    let (at, _) = separators.nth(parts - 1)?;
+    path.get(at + 1..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::Stamp;
+
+    fn module(path: &str, time: u32) -> Module {
+        let name = path.rsplit('\\').next().unwrap_or_default().to_owned();
+        let stamp = (time != 0).then_some(Stamp { time, size: 0x1000 });
+        Module { name, path: Some(path.to_owned()), end: 0x1000, stamp, ..Module::default() }
+    }
+
+    fn with_identity(path: &str, byte: u8) -> Module {
+        Module { identity: Some(Identity::build_id(&[byte; 8])), ..module(path, 0) }
+    }
+
+    fn shown(modules: &[Module]) -> Vec<String> {
+        let names = ModuleNames::of(modules);
+        (0..modules.len()).map(|index| names.shown(index).to_string()).collect()
+    }
+
+    #[test]
+    fn modules_of_one_name_are_told_apart() {
+        let app = |folder: &str, time| module(&format!(r"C:\app\{folder}\plugin.dll"), time);
+        for (modules, expected) in [
+            (vec![app("A", 3), app("A", 3)], vec!["plugin.dll", "plugin.dll"]),
+            (vec![app("A", 3), app("B", 5)], vec![r"A\plugin.dll", r"B\plugin.dll"]),
+            (vec![app(r"A\x", 3), app(r"B\x", 5)], vec![r"A\x\plugin.dll", r"B\x\plugin.dll"]),
+            // It was replaced and loaded again.
+            (vec![app("A", 3), app("A", 5)], vec!["plugin.dll#00000003", "plugin.dll#00000005"]),
+            (
+                vec![app("A", 3), module("PLUGIN.DLL", 9)],
+                vec![r"A\plugin.dll", "PLUGIN.DLL#00000009"],
+            ),
+            // One spelling for one file.
+            (vec![module(r"C:\W\N.DLL", 1), module(r"C:\w\n.dll", 1)], vec!["N.DLL", "N.DLL"]),
+            // One build in two folders is one module.
+            (
+                vec![with_identity(r"C:\a\x.dll", 1), with_identity(r"C:\b\x.dll", 1)],
+                vec!["x.dll", "x.dll"],
+            ),
+            // A load whose identity the trace lacks.
+            (
+                vec![with_identity(r"C:\a\x.dll", 1), module(r"C:\a\x.dll", 0)],
+                vec!["x.dll", "x.dll"],
+            ),
+            (
+                vec![with_identity(r"C:\a\x.dll", 1), with_identity(r"C:\a\x.dll", 2)],
+                vec!["x.dll#01010101", "x.dll#02020202"],
+            ),
+        ] {
+            assert_eq!(shown(&modules), expected);
+        }
+    }
+
+    #[test]
+    fn a_build_is_known_by_its_identity_and_else_by_its_file() {
+        let (a, b) = (module(r"C:\A\p.dll", 3), module(r"C:\B\p.dll", 5));
+        for (one, other, same) in [
+            (&a, &a, true),
+            (&a, &b, false),
+            (&a, &module(r"c:\a\P.dll", 3), true),
+            (&a, &module(r"C:\A\p.dll", 4), false),
+            (&with_identity(r"C:\A\p.dll", 1), &with_identity(r"C:\B\p.dll", 1), true),
+            (&with_identity(r"C:\A\p.dll", 1), &with_identity(r"C:\A\p.dll", 2), false),
+            (&with_identity(r"C:\A\p.dll", 1), &module(r"C:\A\p.dll", 0), true),
+            (&a, &Module { end: 0x2000, ..a.clone() }, false),
+        ] {
+            assert_eq!(one.is_same_build(other), same, "{one:?} {other:?}");
+        }
+    }
+}
