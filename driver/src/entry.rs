@@ -247,8 +247,8 @@ unsafe extern "C" fn prepare_hardware(
     _raw: WDFCMRESLIST,
     _translated: WDFCMRESLIST,
 ) -> NTSTATUS {
-    // Before the processors are listed: one that is added in between is told and listed, one added
-    // after the list would be neither.
+    // This comes before the processors are listed: a processor that is added in between is both
+    // notified and listed, and one that is added after the listing would be missed.
     // SAFETY: ReleaseHardware comes before the driver is unloaded, also if this fails.
     let watching = unsafe { wdf::watch_processors(Some(processor_change)) };
     let prepared = watching.and_then(|()| DEVICE.prepare());

@@ -327,8 +327,8 @@ impl<M: Machine> Local<'_, M> {
     /// Ends the session on this processor before its client stops it; the client learns of it from
     /// its next request.
     pub(crate) fn end(&mut self, cause: ErrorCode) {
-        // The others are not stopped from here: the core asks nothing of another processor in an
-        // interrupt. They run on until a request finds the flag.
+        // The other processors are not stopped from here, because an interrupt handler never sends
+        // work to another processor. They run on until a request finds the flag.
         self.state.ended = cause as u32;
         if let Some(ring) = Ring::new(self.ring) {
             // The consumer reads the ring without asking this processor: the flag is how it learns

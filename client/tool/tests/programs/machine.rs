@@ -16,7 +16,7 @@ struct Running {
 }
 
 /// When the device is removed: with which request, counted by its name. First every session ends;
-/// with the next request the device is there no more.
+/// with the next request the device is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Removed {
     pub(crate) request: String,
