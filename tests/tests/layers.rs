@@ -17,7 +17,7 @@ const PACKAGES: [(&str, usize); 14] = [
     ("shared-types", 10),
     ("driver", 15),
     ("sim", 30),
-    ("sim/etw", 4),
+    ("sim/etw", 3),
     ("client/c", 2),
     ("client/etw", 20),
     ("client/events", 1),

@@ -2,20 +2,14 @@
 //!
 //! - [`mod@write`] writes a trace of given events, with buffers and events lost as on a busy disk;
 //! - [`generator`] writes the trace of a run whose truth is known;
-//! - [`managed`] writes code that runtimes make, with the truth about each sample;
-//! - [`ModelledTracing`] is a backend that measures a modelled machine by such a trace;
-//! - [`scripted`] is a backend that writes the same few events whatever runs;
-//! - [`windows`] is a test double of the calls by which a session is made.
+//! - [`ModelledTracing`] is a backend that measures a modelled machine by such a trace.
 //!
 //! Like the processors of `sim` it is test equipment: the tool links it for modelled machines, and no
 //! library that measures does.
 #![forbid(unsafe_code)]
 
 pub mod generator;
-pub mod managed;
 mod modelled;
-pub mod scripted;
-pub mod windows;
 #[expect(missing_docs, reason = "fields have the names of what is written")]
 pub mod write;
 

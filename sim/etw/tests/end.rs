@@ -1,9 +1,12 @@
 //! Does a process that ends end its session?
 
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod windows;
+
 use halprof_measure::tracing::session::{
     SampledSource, TraceRequest, Tracer, Tracing, end_running,
 };
-use sim_etw::windows::{FakeWindows, INTEL};
+use windows::{FakeWindows, INTEL};
 
 #[test]
 fn a_process_that_ends_ends_its_session() {

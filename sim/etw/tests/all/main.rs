@@ -6,4 +6,6 @@ mod modelled;
 mod plan;
 mod processes;
 mod tracer;
+#[path = "../windows.rs"]
+mod windows;
 mod written;

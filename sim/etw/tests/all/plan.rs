@@ -1,12 +1,12 @@
 //! Is what a user names found in Windows' list, and divided into what one session can count?
 
+use crate::windows::{AMD, INTEL, VIRTUALISED, list};
 use halprof_measure::selection::parse_list;
 use halprof_measure::tracing::session::ProfileSource;
 use halprof_measure::tracing::session::plan::{
     TraceEvent, counted_by_default, find, resolve, sampled_by_default, sessions,
 };
 use halprof_measure::{Error, Result};
-use sim_etw::windows::{AMD, INTEL, VIRTUALISED, list};
 
 fn resolved(text: &str, sources: &[ProfileSource]) -> Result<Vec<TraceEvent>> {
     let mut items = Vec::new();

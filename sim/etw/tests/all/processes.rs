@@ -1,5 +1,6 @@
 //! Are process and image events of a trace those of a driver's clock?
 
+use crate::windows::{FakeWindows, INTEL};
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::image::Image;
 use halprof_etw::payload::process::Process;
@@ -7,7 +8,6 @@ use halprof_etw::payload::{Change, EventKind};
 use halprof_measure::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
 use halprof_measure::tracing::analysis::TracedProcesses;
 use halprof_measure::tracing::session::{Properties, Tracer};
-use sim_etw::windows::{FakeWindows, INTEL};
 use sim_etw::write::{self, Origin, Session};
 use std::fs::File;
 use std::path::Path;

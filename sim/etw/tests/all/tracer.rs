@@ -1,12 +1,12 @@
 //! Is a session made in the known order, and is everything undone?
 
+use crate::windows::{FakeWindows, INTEL, list};
 use halprof_measure::Error;
 use halprof_measure::tracing::session::{
     CounterOwners, Properties, SampledSource, TIMER, TraceEnd, TraceRequest, TraceState, Tracer,
     Tracing,
 };
 use shared_types::ErrorCode;
-use sim_etw::windows::{FakeWindows, INTEL, list};
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -1,5 +1,8 @@
 //! Is code that runtimes made named as what it was when a sample was in it?
 
+mod managed;
+
+use self::managed::{ManagedRun, Runtime};
 use crate::file::{self, Recording, Sample, StackId};
 use crate::symbols::{NO_ADDRESS, SymbolPath, Symbols, UNKNOWN};
 use halprof_etw::PointerSize;
@@ -9,7 +12,6 @@ use halprof_etw::payload::managed::{
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::{Change, EventKind, processor};
 use shared_types::Mode;
-use sim_etw::managed::{ManagedRun, Runtime};
 use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeMap;
 use std::fs::File;

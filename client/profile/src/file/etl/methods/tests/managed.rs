@@ -4,27 +4,27 @@
 //! a cold part, unloaded, and replaced without a word; processes have other code at the same addresses.
 //! Some of it was there before the session, and only the rundown at its end names it.
 
-use crate::write::{self, Origin, Session};
 use fastrand::Rng;
 use halprof_etw::PointerSize;
 use halprof_etw::payload::managed::{DotNetMethod, Managed, ScriptFunction};
 use halprof_etw::payload::{Change, EventKind, processor, thread};
+use sim_etw::write::{self, Origin, Session};
 use std::io::{self, Seek, Write};
 
 /// The run that is modelled.
 #[derive(Clone, Copy, Debug)]
-pub struct ManagedRun {
+pub(super) struct ManagedRun {
     /// Decides everything.
-    pub seed: u64,
+    pub(super) seed: u64,
     /// The pointer size of the system and its processes.
-    pub pointer_size: PointerSize,
+    pub(super) pointer_size: PointerSize,
     /// Which runtime makes the code.
-    pub runtime: Runtime,
+    pub(super) runtime: Runtime,
 }
 
 /// What makes code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runtime {
+pub(super) enum Runtime {
     /// .NET.
     DotNet,
     /// V8 or Chakra.
@@ -33,14 +33,14 @@ pub enum Runtime {
 
 /// A sample, and what it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InMethod {
+pub(super) struct InMethod {
     /// Its process.
-    pub process: u32,
+    pub(super) process: u32,
     /// Its address.
-    pub ip: u64,
+    pub(super) ip: u64,
     /// The method, and how far behind the beginning of its piece; `None` outside of all code, and in
     /// code that no event of the trace names.
-    pub method: Option<(String, u64)>,
+    pub(super) method: Option<(String, u64)>,
 }
 
 /// Where processes have code: as many places of [`PLACE`] bytes, each with one piece at most.
@@ -74,7 +74,7 @@ struct Generator {
 
 impl ManagedRun {
     /// Writes the trace; returns its samples in the order of time.
-    pub fn write<W: Write + Seek>(self, output: W) -> io::Result<Vec<InMethod>> {
+    pub(super) fn write<W: Write + Seek>(self, output: W) -> io::Result<Vec<InMethod>> {
         let mut generator = Generator {
             run: self,
             rng: Rng::with_seed(self.seed),

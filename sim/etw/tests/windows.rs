@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 type Listed = (u32, &'static str);
 
 /// What Windows lists on an Intel processor (intel-C of reference/windows-ids.csv, in part).
-pub const INTEL: &[Listed] = &[
+pub(crate) const INTEL: &[Listed] = &[
     (0, "Timer"),
     (2, "TotalIssues"),
     (6, "BranchInstructions"),
@@ -29,7 +29,7 @@ pub const INTEL: &[Listed] = &[
     (34, "UnhaltedCoreCyclesFixed"),
 ];
 /// What Windows lists on AMD's Zen 2 (amd-zen2-B, in part).
-pub const AMD: &[Listed] = &[
+pub(crate) const AMD: &[Listed] = &[
     (0, "Timer"),
     (2, "TotalIssues"),
     (6, "BranchInstructions"),
@@ -38,10 +38,10 @@ pub const AMD: &[Listed] = &[
     (11, "BranchMispredictions"),
 ];
 /// What Windows lists where a hypervisor hides the counters.
-pub const VIRTUALISED: &[Listed] = &[(0, "Timer")];
+pub(crate) const VIRTUALISED: &[Listed] = &[(0, "Timer")];
 
 /// A list as a backend returns it.
-pub fn list(listed: &[Listed]) -> Vec<ProfileSource> {
+pub(crate) fn list(listed: &[Listed]) -> Vec<ProfileSource> {
     let source = |&(id, name): &Listed| {
         let (min_interval, max_interval, interval) =
             if id == 0 { (1221, 1_000_000, 10_000) } else { (4096, 2_147_483_647, 65_536) };
@@ -51,7 +51,7 @@ pub fn list(listed: &[Listed]) -> Vec<ProfileSource> {
 }
 
 /// A list as Windows writes it.
-pub fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
+pub(crate) fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let mut name: Vec<u8> = source.name.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -67,38 +67,38 @@ pub fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
 
 /// The machine on which halprof's processes run.
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// What Windows lists, with the intervals in force.
-    pub sources: Vec<ProfileSource>,
+    pub(crate) sources: Vec<ProfileSource>,
     /// The sources that one session can count.
-    pub counters: u32,
+    pub(crate) counters: u32,
     /// The folder below which the files of sessions are: of administrators, and of the user.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The free bytes of its disk, which is the system drive.
-    pub free_bytes: u64,
+    pub(crate) free_bytes: u64,
     /// When it started, in seconds.
-    pub boot_time: u64,
+    pub(crate) boot_time: u64,
     /// Whether the process is elevated; `None` if Windows does not say.
-    pub elevated: Option<bool>,
+    pub(crate) elevated: Option<bool>,
     /// Whether the account has SeSystemProfilePrivilege and the sessions' rights without elevation.
-    pub granted: bool,
+    pub(crate) granted: bool,
     /// The folders whose lock somebody holds.
-    pub locked: BTreeSet<PathBuf>,
+    pub(crate) locked: BTreeSet<PathBuf>,
     /// The other processes that run.
-    pub running: BTreeSet<u32>,
+    pub(crate) running: BTreeSet<u32>,
     /// Whether the process has SeSystemProfilePrivilege.
-    pub privileged: bool,
+    pub(crate) privileged: bool,
     /// The properties of the session, if one runs.
-    pub session: Option<Properties>,
+    pub(crate) session: Option<Properties>,
     /// The errors that calls return, by their names.
-    pub refused: BTreeMap<&'static str, u32>,
+    pub(crate) refused: BTreeMap<&'static str, u32>,
     /// The calls that change something, in order.
-    pub calls: Vec<String>,
+    pub(crate) calls: Vec<String>,
 }
 
 /// Windows, as one process sees it.
 #[derive(Clone, Debug)]
-pub struct FakeWindows(pub Arc<Mutex<Machine>>);
+pub(crate) struct FakeWindows(pub(crate) Arc<Mutex<Machine>>);
 
 const HANDLE: u64 = 0x21;
 const PROCESSORS: u32 = 8;
@@ -113,7 +113,7 @@ const NOT_ALL_ASSIGNED: u32 = 1300;
 
 impl FakeWindows {
     /// A machine that lists these sources, with this folder and without a session.
-    pub fn new(listed: &[Listed], folder: &Path) -> Self {
+    pub(crate) fn new(listed: &[Listed], folder: &Path) -> Self {
         Self(Arc::new(Mutex::new(Machine {
             sources: list(listed),
             counters: 4,
@@ -135,21 +135,21 @@ impl FakeWindows {
     ///
     /// # Panics
     /// If a thread has panicked while it had the machine.
-    pub fn machine(&self) -> MutexGuard<'_, Machine> {
+    pub(crate) fn machine(&self) -> MutexGuard<'_, Machine> {
         self.0.lock().expect("no panic")
     }
 }
 
 impl Machine {
     /// The interval in force of a source; 0 for one that is not listed.
-    pub fn interval(&self, id: u32) -> u32 {
+    pub(crate) fn interval(&self, id: u32) -> u32 {
         let mut sources = self.sources.iter();
         sources.find(|source| source.id == id).map_or(0, |source| source.interval)
     }
 
     /// Time passes, in which each processor has an event in each second: by the flush timer "all
     /// buffers that contain events" are written, and without it a buffer is when it is full.
-    pub fn pass(&mut self, seconds: u32) {
+    pub(crate) fn pass(&mut self, seconds: u32) {
         const EVENT_BYTES: u64 = 64;
         let Some(session) = &mut self.session else { return };
         let by_bytes = u64::from(seconds) * EVENT_BYTES / (u64::from(session.buffer_kb) << 10);
