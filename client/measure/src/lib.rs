@@ -16,12 +16,14 @@
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
 //! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
-//! [`selection`] reads what a user types, and [`Error`] says what was refused. The types that
+//! [`selection`] reads what a user types, [`describe`] puts what a machine reports into words, and
+//! [`Error`] says what was refused. The types that
 //! requests and replies carry, such as [`wire::request::counts::Count`], are in [`wire`].
 
 pub mod catalog;
 mod connection;
 mod count;
+pub mod describe;
 pub mod errata;
 mod error;
 pub mod estimate;

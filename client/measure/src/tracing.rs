@@ -9,4 +9,5 @@
 //! ```
 
 pub mod analysis;
+pub mod etl;
 pub mod session;

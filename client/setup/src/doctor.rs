@@ -16,7 +16,7 @@ pub use system::System;
 pub use tracing::Tracing;
 pub use trial::Trials;
 
-use crate::describe::Description;
+use halprof_measure::describe::Description;
 use halprof_measure::{Connection, Failure, Result, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;

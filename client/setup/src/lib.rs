@@ -1,11 +1,9 @@
 //! Windows around the driver: [`installation`] installs and removes it, [`tracing_rights`] lets an
-//! account measure without it and without elevation, and [`doctor`] finds what prevents a measurement;
-//! [`describe`] puts what a machine reports into words.
+//! account measure without it and without elevation, and [`doctor`] finds what prevents a measurement.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 #[cfg(not(windows))]
 pub mod curl;
-pub mod describe;
 pub mod doctor;
 mod download;
 mod error;

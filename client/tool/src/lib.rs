@@ -11,6 +11,7 @@ mod cli;
 mod command;
 pub mod documents;
 mod metrics;
+mod model;
 pub mod output;
 mod results;
 mod run;

@@ -2,11 +2,8 @@
 
 pub(crate) mod calibration;
 pub(crate) mod clock;
-pub(crate) mod default_workload;
-pub(crate) mod image;
 pub(crate) mod interrupt;
 pub(crate) mod marking;
-pub(crate) mod modelled_work;
 pub(crate) mod program;
 pub(crate) mod recorder;
 pub(crate) mod runner;

@@ -11,7 +11,7 @@ use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
-use halprof_measure::tracing::analysis::etl::MODEL_SESSION;
+use halprof_measure::tracing::etl::MODEL_SESSION;
 use halprof_measure::tracing::session::{SampledSource, TIMER};
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};

@@ -1,7 +1,6 @@
 //! What a trace says: its threads and processes, their counts and their waits.
 
 pub mod counts;
-pub mod etl;
 pub mod lives;
 mod processes;
 pub mod waits;

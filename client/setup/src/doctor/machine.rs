@@ -3,7 +3,7 @@
 use super::counter_owners::{self, WHO};
 use super::tools::candidates;
 use super::{Check, Facts, System};
-use crate::describe::{Description, ProcessorDescription};
+use halprof_measure::describe::{Description, ProcessorDescription};
 use shared_types::request::machine::Machine;
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
 use std::collections::BTreeSet;

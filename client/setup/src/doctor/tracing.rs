@@ -2,7 +2,7 @@
 
 use super::machine::no_counters;
 use super::{Check, Driver, Facts, Failure};
-use crate::describe::Description;
+use halprof_measure::describe::Description;
 use halprof_measure::tracing::session::{CounterOwners, ProfileSource, Tracing as Backend};
 
 /// What Windows' own tracing says.

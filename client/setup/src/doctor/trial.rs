@@ -1,9 +1,9 @@
 //! Counts and samples briefly: only the machine itself can show what no table tells.
 
 use super::{Describe, Failure};
-use crate::describe::Description;
 use halprof_measure::Result;
 use halprof_measure::Source;
+use halprof_measure::describe::Description;
 use halprof_measure::{Connection, Session, Setup, Transport};
 use shared_types::request::session::Spec;
 

@@ -7,8 +7,8 @@ use crate::output::number::seconds;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::select::trace_plan::TraceSources;
 use crate::target::context::Context;
+use halprof_measure::describe::{Description, Holder, ProcessorDescription};
 use halprof_measure::selection::format_processors;
-use halprof_setup::describe::{Description, Holder, ProcessorDescription};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use crate::select::event_set::EventSet;
 use crate::select::periods::Period;
+use halprof_measure::describe;
 use halprof_measure::estimate::Estimate;
-use halprof_setup::describe;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The time of a measurement: real, or that of a modelled machine.
 
+use crate::model::work::ModelledWork;
 use crate::output::error::Result;
-use crate::run::modelled_work::ModelledWork;
 use crate::target::backend::Model;
 use std::thread::sleep;
 use std::time::{Duration, Instant};

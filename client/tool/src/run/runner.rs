@@ -12,11 +12,11 @@
 //! ```
 
 use crate::cli::args::Work;
+use crate::model::work::{ModelledWork, no_workload};
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::run::clock::{Clock, Pace};
 use crate::run::interrupt::{await_interrupt, interrupted, watch_for_interrupt};
-use crate::run::modelled_work::{ModelledWork, no_workload};
 use crate::run::program::{Followed, Launch, LeftRunning, Pin, Program, STATUS_CONTROL_C_EXIT};
 use crate::run::scope::Scope;
 use crate::run::system::{self, System};

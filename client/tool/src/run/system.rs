@@ -1,6 +1,6 @@
 //! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
-use crate::run::modelled_work::{ModelledWork, drive};
+use crate::model::work::{ModelledWork, drive};
 use halprof_measure::Code;
 use halprof_measure::native_path::{self, Volume};
 use halprof_measure::processes::ProcessSource;

@@ -3,7 +3,7 @@
 use crate::output::error::Result;
 use crate::target::backend::Backend;
 use halprof_measure::Connection;
-use halprof_setup::describe::Description;
+use halprof_measure::describe::Description;
 use shared_types::request::machine::{self, Processor};
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 //! what ran before the first switch of a processor, after its last one, or where a switch was lost.
 //! Values belong to the counters of one processor, and are never subtracted across processors.
 
-use super::etl::{self, Etl};
 use super::lives::{Lives, Process, Thread, between};
 use crate::error::{Error, Result};
+use crate::tracing::etl::{self, Etl};
 use halprof_etw::join::slices::{Slice, Slices, Uncounted};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::Switch;

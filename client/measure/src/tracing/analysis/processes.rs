@@ -1,8 +1,8 @@
 //! Process and image events from a trace, on the time-stamp counter's clock: for samples of a driver.
 
-use super::etl;
 use crate::error::{Error, Result};
 use crate::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
+use crate::tracing::etl;
 use crate::tracing::session::{TraceRequest, TraceState, Tracing};
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::{Change, EventKind};

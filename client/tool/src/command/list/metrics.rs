@@ -9,7 +9,7 @@ use crate::output::table::{Column, Field, Record, records};
 use crate::select::event_set::countable;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, CpuType};
-use halprof_setup::describe;
+use halprof_measure::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! What a machine reports of itself, in words.
 
-use halprof_measure::events::unknown_model;
+use crate::events::unknown_model;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};

@@ -1,8 +1,8 @@
 //! What a modelled machine runs: the workload of `--workload`, or the default.
 
+use crate::model::default_workload::{default_workload, with_slots};
+use crate::model::image;
 use crate::output::error::{Error, Result};
-use crate::run::default_workload::{default_workload, with_slots};
-use crate::run::image;
 use crate::select::event_set::EventSet;
 use crate::select::event_set::refusal::no_processor;
 use crate::target::context::Context;
