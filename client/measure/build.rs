@@ -21,6 +21,7 @@ const KEPT: &str = "kept_on_11h_12h_14h_16h";
 
 fn main() {
     let modern = table("events-modern");
+    let meanings = table("source-meanings");
     let tables = vec![
         ("Default", default()),
         ("Emon", emon(&modern)),
@@ -36,11 +37,11 @@ fn main() {
     let generations: BTreeMap<&str, &str> =
         models.iter().map(|models| (models.generation.as_str(), models.core.as_str())).collect();
     let mut tables: Vec<String> =
-        tables.into_iter().map(|(table, rows)| code(table, rows)).collect();
+        tables.into_iter().map(|(table, rows)| code(table, rows, &meanings)).collect();
     for (generation, core) in generations {
         let hal = amd64(|event| on_generation(event, generation));
         let own = own(modern.iter().filter(|event| event["core"] == core));
-        tables.push(code(&format!("Amd{generation}"), joined(hal, own)));
+        tables.push(code(&format!("Amd{generation}"), joined(hal, own), &meanings));
     }
     let messages: Vec<String> =
         refusals().iter().map(|row| format!("{:?}", row["message"])).collect();
@@ -50,15 +51,26 @@ fn main() {
 }
 
 /// A table and its rows as code.
-fn code(table: &str, mut rows: Vec<Texts>) -> String {
+fn code(table: &str, mut rows: Vec<Texts>, meanings: &[Row]) -> String {
     rows.sort_by_key(|row| row.id);
     let row = |Texts { id, symbol, name, counts, note }: &Texts| {
+        let meaning = meaning(meanings, name);
         format!(
-            "SourceTexts {{ id: {id:#x}, symbol: {symbol:?}, name: {name:?}, counts: {counts:?}, note: {note:?} }},\n"
+            "SourceTexts {{ id: {id:#x}, symbol: {symbol:?}, name: {name:?}, counts: {counts:?}, note: {note:?}, meaning: {meaning:?} }},\n"
         )
     };
     let rows: String = rows.iter().map(row).collect();
     format!("(SourceTable::{table}, &[\n{rows}])")
+}
+
+/// What the count of a source says, by its name: two tables that call it the same mean the same. `*`
+/// ends the names of a family of sources, which differ in a condition that their names have.
+fn meaning<'a>(meanings: &'a [Row], source: &str) -> &'a str {
+    let is_of = |row: &&Row| match row["name"].strip_suffix('*') {
+        Some(family) => source.starts_with(family),
+        None => row["name"] == source,
+    };
+    meanings.iter().find(is_of).map_or("", |row| row["meaning"].as_str())
 }
 
 fn joined(mut first: Vec<Texts>, second: Vec<Texts>) -> Vec<Texts> {

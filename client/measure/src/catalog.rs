@@ -219,6 +219,17 @@ impl Catalog {
         source.map_or_else(|| format!("{:#x}", id.0), |source| source.name.to_owned())
     }
 
+    /// What a source or an event counts, in a sentence or two, by its name, with its filter if it has
+    /// one. Empty if that is not known.
+    pub fn meaning(&self, label: &str) -> String {
+        let name = label.split(':').next().unwrap_or_default();
+        if let Some(source) = self.source(name) {
+            return source.meaning.to_owned();
+        }
+        let event = self.event(name);
+        event.as_ref().and_then(EventMatch::description).unwrap_or_default().to_owned()
+    }
+
     /// The source that a fixed counter counts.
     pub fn fixed(&self, index: u8) -> Option<&Source> {
         let id = FIRST_FIXED + u32::from(index);

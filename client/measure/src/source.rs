@@ -31,6 +31,8 @@ pub struct Source {
     pub counts: &'static str,
     /// What a user should know; if it is not supported, why not.
     pub note: &'static str,
+    /// What its count says about a program, in a sentence or two; empty if that is not known.
+    pub meaning: &'static str,
     /// The driver's reason that `note` gives; `None` where the note is the table's.
     pub reason: Option<SourceNote>,
 }
@@ -73,6 +75,7 @@ impl Source {
             symbol: texts.symbol,
             counts: texts.counts,
             note: reason.map_or(texts.note, texts::note),
+            meaning: texts.meaning,
             reason,
         })
     }

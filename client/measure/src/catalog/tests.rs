@@ -200,3 +200,14 @@ fn raw_selects_have_the_constraints_of_names() {
         assert!(error.to_string().contains(msr), "{model} {item}: {error}");
     }
 }
+
+#[test]
+fn every_source_of_64_bit_processors_has_a_meaning() {
+    let models = "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5 zen6";
+    for model in models.split(' ') {
+        let catalog = Catalog::read(&mut modelled(model), false).expect("what it counts");
+        for source in &catalog.sources {
+            assert_ne!(catalog.meaning(source.name), "", "{model}: {}", source.name);
+        }
+    }
+}

@@ -18,6 +18,8 @@ pub struct SourceTexts {
     pub counts: &'static str,
     /// What a user should know before trusting the source; may be empty.
     pub note: &'static str,
+    /// What its count says about a program, in a sentence or two; may be empty.
+    pub meaning: &'static str,
 }
 
 /// Each table, by number.

@@ -8,7 +8,6 @@ use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
-use crate::select::meaning;
 use crate::target::backend::{Backend, DRIVER, ETW};
 use crate::target::context::Context;
 use clap::Command;
@@ -90,7 +89,7 @@ fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<N
     }
     names.sort_unstable();
     names.dedup();
-    let explained = |name: String| Name { help: meaning::of_label(&catalog, &name), name };
+    let explained = |name: String| Name { help: catalog.meaning(&name), name };
     Ok(names.into_iter().map(explained).collect())
 }
 

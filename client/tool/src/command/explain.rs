@@ -8,7 +8,6 @@ use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::results::errata;
-use crate::select::meaning;
 use crate::select::source::can_count;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
@@ -349,7 +348,9 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
     names.dedup();
     let names = format!("{}, {:#x}", names.join(", "), source.id);
     let mut sections = Vec::new();
-    sections.extend(meaning::of_source(source.name).map(|text| section("Meaning", text)));
+    if !source.meaning.is_empty() {
+        sections.push(section("Meaning", source.meaning));
+    }
     sections.push(section("Names", names));
     if !note.is_empty() {
         sections.push(section("Note", note));
@@ -424,22 +425,4 @@ fn text(result: &ExplainResult, width: Width) -> String {
         text += &format!("\n{}", records(width, &result.topics));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_source_of_64_bit_processors_has_a_meaning() {
-        let models = "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5 zen6";
-        for model in models.split(' ') {
-            let mut ctx = Context::open(Backend::open(model).expect("a model")).expect("a machine");
-            let catalog = Catalog::read(&mut ctx.connection, false).expect("a catalog");
-            for source in &catalog.sources {
-                let name = source.name;
-                assert!(meaning::of_source(name).is_some(), "{model}: {name}");
-            }
-        }
-    }
 }

@@ -12,7 +12,6 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
-use crate::select::meaning;
 use crate::select::source::{OWN_BITS, can_count};
 use crate::select::trace_plan::TraceSources;
 use crate::target::context::Context;
@@ -176,7 +175,7 @@ fn traced_row(source: &ProfileSource, catalog: &Catalog) -> SourceRow {
             max: source.max_interval,
         },
         counts: known.map_or_else(String::new, |known| known.counts.to_owned()),
-        description: meaning::of_label(catalog, &source.name),
+        description: catalog.meaning(&source.name),
         note: if source.is_timer() { "sampled, not counted".to_owned() } else { String::new() },
         ..SourceRow::default()
     }
@@ -201,7 +200,7 @@ fn row(source: &Source, processors: &[Processor]) -> SourceRow {
             max: source.max_interval,
         },
         counts: source.counts.to_owned(),
-        description: meaning::of_source(source.name).unwrap_or_default(),
+        description: source.meaning.to_owned(),
         note: source.note.to_owned(),
         processors: Differs::from(supported, processors, |one| can_count(source, one)),
         ..SourceRow::default()

@@ -4,7 +4,6 @@ use crate::output::MachineInfo;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record};
 use crate::select::event_set::EventSet;
-use crate::select::meaning;
 use crate::select::periods::{self, Period};
 use crate::target::{machine_id, seal_key};
 use halprof_measure::Effective;
@@ -48,7 +47,7 @@ pub(crate) fn in_pass(
 ) -> impl Iterator<Item = (usize, InPass)> {
     let used = periods::of_pass(event_set, indexes, effective).into_iter();
     let in_pass = move |period: Period| InPass {
-        meaning: meaning::of_label(event_set.catalog(), &period.source),
+        meaning: event_set.catalog().meaning(&period.source),
         period,
         pass,
         errata: Vec::new(),

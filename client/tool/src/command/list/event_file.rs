@@ -4,7 +4,6 @@ use super::search::Search;
 use crate::cli::args::{self, EventFormat};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::select::meaning;
 use crate::target::context::Context;
 use halprof_measure::tracing::session::custom::{CustomSources, Form};
 
@@ -25,7 +24,7 @@ pub(super) fn run(
         catalog = catalog.with_event_file(path)?;
     }
     let search = Search::new(options.pattern.as_deref());
-    let is_found = |name: &str| search.finds(&[name], &[&meaning::of_label(&catalog, name)]);
+    let is_found = |name: &str| search.finds(&[name], &[&catalog.meaning(name)]);
     let (form, to_use) = match format {
         EventFormat::Wprp => (
             Form::RecordingProfile,

@@ -14,7 +14,6 @@ use crate::run::scope::Scope;
 use crate::run::system::System;
 use crate::run::tracing::{Traced, trace};
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::meaning;
 use crate::select::periods::Period;
 use crate::select::sample_size::Advice;
 use crate::select::trace_plan::TraceSources;
@@ -106,7 +105,7 @@ fn periods(
         let requested = event.requested_interval;
         let period = Period::new(&event.name, requested, used.into(), is_time);
         let errata = errata::traced(event_set, event, connection);
-        let meaning = meaning::of_label(event_set.catalog(), &event.name);
+        let meaning = event_set.catalog().meaning(&event.name);
         periods.push(InPass { period, pass: 0, meaning, errata });
     }
     periods
