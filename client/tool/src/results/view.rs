@@ -27,6 +27,17 @@ pub(crate) struct RowBuilder<'a> {
     pub(crate) trim: bool,
 }
 
+/// The rows of some runs.
+pub(crate) struct RunRows {
+    /// Of the complete runs: their means, if there are several.
+    pub(crate) counts: Vec<CountRow>,
+    /// Of the sums over processors, or over those of each core type; those that were requested, of each
+    /// processor if each has rows of its own.
+    pub(crate) metrics: Vec<MetricRow>,
+    /// Of each run, if there are several.
+    pub(crate) each: Vec<Vec<CountRow>>,
+}
+
 /// What a row says of an event besides its numbers.
 pub(crate) struct CountedEvent {
     pub(crate) label: String,
@@ -86,6 +97,31 @@ impl RowBuilder<'_> {
         self.rows_by(runs, self.by)
     }
 
+    /// The same with the rows of metrics and of each run, for which no count is added up again: metrics
+    /// are of the sums that the rows show.
+    pub(crate) fn rows_with_metrics(&self, runs: &[Counts]) -> RunRows {
+        let of_each = |by| -> Vec<Vec<CountRow>> {
+            let several = runs.iter().filter(|_| runs.len() > 1);
+            several.map(|run| self.rows_by(std::slice::from_ref(run), by)).collect()
+        };
+        let metrics = |counts: &[CountRow], each: &[Vec<CountRow>]| {
+            let complete = complete(runs);
+            let several = complete.iter().filter(|_| complete.len() > 1);
+            let each: Vec<&[CountRow]> =
+                several.map(|(number, _)| each[number - 1].as_slice()).collect();
+            self.metric_rows(counts, &each)
+        };
+        let (counts, each) = (self.rows(runs), of_each(self.by));
+        // A metric of each processor is shown only if it was requested.
+        let metrics = if self.by == By::Processor && self.requested.is_empty() {
+            let by = By::CoreType;
+            metrics(&self.rows_by(runs, by), &of_each(by))
+        } else {
+            metrics(&counts, &each)
+        };
+        RunRows { counts, metrics, each }
+    }
+
     fn rows_by(&self, runs: &[Counts], by: By) -> Vec<CountRow> {
         let runs = complete(runs);
         let first = runs.first().map_or(&[][..], |(_, run)| &run.events);
@@ -132,48 +168,40 @@ impl RowBuilder<'_> {
         self.errata.of(event, members)
     }
 
-    /// Metrics of the sums over processors, or over those of each core type; those that were
-    /// requested, of each processor if each has rows of its own.
-    pub(crate) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
-        let by = match self.by {
-            By::Processor if self.requested.is_empty() => By::CoreType,
-            by => by,
-        };
-        let mut rows = self.metric_rows_by(runs, by);
-        let each: Vec<Vec<MetricRow>> = match complete(runs).as_slice() {
-            [_] => Vec::new(),
-            several => {
-                let runs = several.iter().map(|(_, run)| std::slice::from_ref(*run));
-                runs.map(|run| self.metric_rows_by(run, by)).collect()
-            }
-        };
-        for row in &mut rows {
-            let values = each.iter().flatten().filter(|one| one.is_like(row));
+    /// Metrics of the sums over processors.
+    pub(crate) fn metrics_of_sums(&self, counts: Counts) -> Vec<MetricRow> {
+        self.metric_rows(&self.rows_by(&[counts], By::Machine), &[])
+    }
+
+    /// The metrics that rows of counts give; if there are several runs, with the bound that follows from
+    /// the rows of `each` of them.
+    fn metric_rows(&self, rows: &[CountRow], each: &[&[CountRow]]) -> Vec<MetricRow> {
+        let each: Vec<MetricRow> =
+            each.iter().flat_map(|rows| self.metrics_by_group(rows)).collect();
+        let mut metrics = self.metrics_by_group(rows);
+        for row in &mut metrics {
+            let values = each.iter().filter(|one| one.is_like(row));
             let values: Vec<f64> = values.filter_map(|one| one.value).collect();
             row.confidence = confidence_of_mean(&values);
         }
-        rows
+        metrics
     }
 
-    /// Metrics of the sums over processors.
-    pub(crate) fn metrics_of_sums(&self, counts: Counts) -> Vec<MetricRow> {
-        self.metric_rows_by(&[counts], By::Machine)
-    }
-
-    fn metric_rows_by(&self, runs: &[Counts], by: By) -> Vec<MetricRow> {
-        let mut rows = self.rows_by(runs, by);
-        let cpu_group = |row: &CountRow| (row.processor, row.core_type);
-        let mut cpu_groups = Vec::new();
-        for row in &rows {
-            if !cpu_groups.contains(&cpu_group(row)) {
-                cpu_groups.push(cpu_group(row));
+    fn metrics_by_group(&self, rows: &[CountRow]) -> Vec<MetricRow> {
+        let mut groups: Vec<Vec<&CountRow>> = Vec::new();
+        for row in rows {
+            let is_own = |group: &&mut Vec<&CountRow>| {
+                (group[0].processor, group[0].core_type) == (row.processor, row.core_type)
+            };
+            match groups.iter_mut().find(is_own) {
+                Some(group) => group.push(row),
+                None => groups.push(vec![row]),
             }
         }
-        rows.sort_by_key(|row| cpu_groups.iter().position(|one| *one == cpu_group(row)));
-        let metrics_of = |rows: &[CountRow]| {
+        let metrics_of = |rows: &Vec<&CountRow>| {
             metrics_of(self.metrics, &self.requested, rows, || self.on_different_processors())
         };
-        rows.chunk_by(|one, next| cpu_group(one) == cpu_group(next)).flat_map(metrics_of).collect()
+        groups.iter().flat_map(metrics_of).collect()
     }
 
     /// Why a metric has no value whose sources were all counted.
@@ -192,7 +220,7 @@ impl RowBuilder<'_> {
 fn metrics_of(
     metrics: &Metrics,
     requested: &[Requested<'_>],
-    rows: &[CountRow],
+    rows: &[&CountRow],
     on_different_processors: impl Fn() -> String,
 ) -> Vec<MetricRow> {
     // A metric of counts from different processors would mean nothing.
@@ -238,7 +266,7 @@ fn all_metrics(metrics: &Metrics, groups: &[Vec<Counted<'_>>]) -> Vec<MetricRow>
 
 /// The counts of these rows, in groups that were counted on the same processors. A row that was
 /// never on a counter on some of them has no count that another can be divided by.
-fn by_processors(rows: &[CountRow]) -> Vec<Vec<Counted<'_>>> {
+fn by_processors<'a>(rows: &[&'a CountRow]) -> Vec<Vec<Counted<'a>>> {
     let mut groups: Vec<(&[u32], Vec<Counted<'_>>)> = Vec::new();
     for row in rows.iter().filter(|row| row.never_scheduled_cpus.is_none()) {
         let counted = Counted {

@@ -2,9 +2,9 @@
 
 use super::result::{Interval, PassRow, RunRow, StatResult, StatRows, TopDownRow};
 use super::topdown::TopDown;
-use crate::results::count_row;
+use crate::results::count_row::{self, CountRow};
 use crate::results::counts::{Counts, Pass};
-use crate::results::view::RowBuilder;
+use crate::results::view::{RowBuilder, RunRows};
 use crate::run::interrupt::interrupted;
 use crate::run::scope::Scope;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl Evaluation<'_> {
             rows: StatRows {
                 // A pass has only some of the events.
                 topdown: if span.pass.is_none() { self.slots(counts) } else { Vec::new() },
-                ..self.rows(counts)
+                ..StatRows::of(self.view.rows_with_metrics(counts))
             },
             last: false,
         }
@@ -48,7 +48,9 @@ impl Evaluation<'_> {
         let first = runs.first().map_or(&[][..], |run| &run.passes);
         let in_passes = runs.iter().flat_map(|run| &run.events).any(|counts| counts.pass.is_some());
         let (elapsed_ns, elapsed_repeats) = count_row::elapsed(runs, self.view.trim);
-        let rows = StatRows { topdown: self.slots(runs), ..self.rows(runs) };
+        let mut built = self.view.rows_with_metrics(runs);
+        let each = std::mem::take(&mut built.each);
+        let rows = StatRows { topdown: self.slots(runs), ..StatRows::of(built) };
         let topdown = self.topdown.as_ref();
         StatResult {
             machine,
@@ -66,16 +68,8 @@ impl Evaluation<'_> {
             rows,
             periods: first.iter().flat_map(|pass| pass.periods.clone()).collect(),
             passes: first.iter().filter(|_| in_passes).map(|pass| self.pass_row(pass)).collect(),
-            runs: runs.iter().filter(|_| runs.len() > 1).map(|run| self.run_row(run)).collect(),
+            runs: runs.iter().zip(each).map(|(run, counts)| RunRow::new(run, counts)).collect(),
             ..StatResult::default()
-        }
-    }
-
-    fn rows(&self, runs: &[Counts]) -> StatRows {
-        StatRows {
-            counts: self.view.rows(runs),
-            derived: self.view.metric_rows(runs),
-            ..StatRows::default()
         }
     }
 
@@ -87,12 +81,16 @@ impl Evaluation<'_> {
     fn pass_row(&self, pass: &Pass) -> PassRow {
         PassRow { sources: self.view.labels(&pass.events), elapsed_ns: pass.elapsed_ns }
     }
+}
 
-    fn run_row(&self, run: &Counts) -> RunRow {
-        RunRow {
-            elapsed_ns: run.elapsed_ns(),
-            counts: self.view.rows(slice::from_ref(run)),
-            interrupted: run.interrupted,
-        }
+impl StatRows {
+    fn of(rows: RunRows) -> Self {
+        Self { counts: rows.counts, derived: rows.metrics, ..Self::default() }
+    }
+}
+
+impl RunRow {
+    fn new(run: &Counts, counts: Vec<CountRow>) -> Self {
+        Self { elapsed_ns: run.elapsed_ns(), counts, interrupted: run.interrupted }
     }
 }

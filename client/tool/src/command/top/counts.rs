@@ -138,7 +138,7 @@ impl<'a> LiveCounts<'a> {
 
     /// The metrics of the interval, for each type of core.
     pub(super) fn metrics(&self) -> Vec<MetricRow> {
-        self.view.metric_rows(&[self.counts(self.interval.counts())])
+        self.view.rows_with_metrics(&[self.counts(self.interval.counts())]).metrics
     }
 
     fn metric_lines(&self) -> Vec<String> {
