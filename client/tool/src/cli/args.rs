@@ -20,6 +20,7 @@ use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
 use sim::machines::models::MODELS;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -113,7 +114,7 @@ impl Arguments {
                     let after = after.unwrap_or_default();
                     subcommand = subcommand.after_help(format!("{after}\n\n{limits}"));
                 }
-                rarely_needed_last(subcommand)
+                rarely_needed_last(with_exclusions(subcommand))
             })
         })
     }
@@ -182,6 +183,27 @@ fn of_command<'a, T: Clone + Send + Sync + 'static>(
 
 fn is_set(matches: &ArgMatches, id: &str) -> bool {
     of_command::<bool>(matches, id) == Some(&true)
+}
+
+/// The same command, whose arguments clap refuses beside those that the table says they exclude.
+fn with_exclusions(command: Command) -> Command {
+    let arguments = command.get_arguments();
+    let ids: HashMap<String, Id> =
+        arguments.map(|one| (called(one), one.get_id().clone())).collect();
+    let name = command.get_name().to_owned();
+    command.mut_args(|argument| {
+        let own = called(&argument);
+        let excluded = limits::excluded(&own, &name);
+        argument.conflicts_with_all(excluded.filter_map(|other| ids.get(other).cloned()))
+    })
+}
+
+/// What the table of limits calls an argument.
+fn called(argument: &Arg) -> String {
+    match argument.get_long() {
+        Some(long) => format!("--{long}"),
+        None => argument.get_id().as_str().to_uppercase(),
+    }
 }
 
 /// Puts the options with that heading last, by name. clap shows headings in the order of their first
@@ -279,7 +301,7 @@ pub(crate) struct List {
     #[arg(long, help_heading = RARE, value_name = "FILE")]
     pub(crate) event_file: Option<PathBuf>,
     /// Write the vendor's events as a file from which Windows' own tracing learns them
-    #[arg(long, value_enum, conflicts_with_all = ["metrics", "metric_file"])]
+    #[arg(long, value_enum)]
     pub(crate) event_format: Option<EventFormat>,
     /// Only sources and events, or metrics, with this text in their names or descriptions; `*`
     /// stands for any text, and then the whole name must match
@@ -334,17 +356,6 @@ impl Selection {
     }
 }
 
-/// Refuses the first of these options that is given.
-pub(crate) fn refuse(
-    options: &[(&str, bool)],
-    refusal: impl FnOnce(&str) -> Error,
-) -> crate::output::error::Result<()> {
-    match options.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(refusal(option)),
-        None => Ok(()),
-    }
-}
-
 /// The list that one or more arguments form: PowerShell passes an unquoted `A,B` as `A` `B`.
 pub(crate) fn joined(arguments: &[String]) -> Option<String> {
     (!arguments.is_empty()).then(|| arguments.join(","))
@@ -394,7 +405,7 @@ pub(crate) struct Machines {
     #[arg(long, help_heading = RARE)]
     pub(crate) quirks: bool,
     /// Print the CPUID dump of a model, which `--machine FILE` takes
-    #[arg(long, help_heading = RARE, value_name = "NAME", conflicts_with = "quirks", ignore_case = true)]
+    #[arg(long, help_heading = RARE, value_name = "NAME", ignore_case = true)]
     #[arg(value_parser = PossibleValuesParser::new(MODELS.iter().map(|model| model.name)))]
     #[arg(hide_possible_values = true)]
     pub(crate) dump: Option<String>,
@@ -417,7 +428,7 @@ pub(crate) struct Work {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, conflicts_with = "passes")]
+    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
     #[arg(long, help_heading = RARE, requires = "program", requires = "processors")]
@@ -472,7 +483,7 @@ pub(crate) struct Stat {
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
     /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
-    #[arg(long, help_heading = RARE, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    #[arg(long, help_heading = RARE, value_name = "FILE", requires = "interval")]
     pub(crate) openmetrics: Option<PathBuf>,
     /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
     #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = |text: &str| number::<u32>(text, 1..=1000))]
@@ -482,11 +493,11 @@ pub(crate) struct Stat {
     pub(crate) trim: bool,
     /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets the
     /// number of events between samples. With `--from`, counts of processes and threads are exact
-    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "repeat", "topdown"])]
+    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum)]
     pub(crate) by: Option<DivideBy>,
     /// Do not measure: take the counts from a trace (.etl) of Windows' own tracing, or from a
     /// recording made from one
-    #[arg(long, value_name = "FILE", help_heading = WHAT, conflicts_with_all = MEASURING)]
+    #[arg(long, value_name = "FILE", help_heading = WHAT)]
     pub(crate) from: Option<PathBuf>,
     /// Show only these processes, by id or by name, of `--by` or `--from`
     #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME", help_heading = WHAT)]
@@ -495,7 +506,7 @@ pub(crate) struct Stat {
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) per_cpu: bool,
     /// Show each type of core separately
-    #[arg(long, help_heading = RARE, conflicts_with = "per_cpu")]
+    #[arg(long, help_heading = RARE)]
     pub(crate) per_core_type: bool,
     #[command(flatten)]
     pub(crate) diff: Against,
@@ -534,25 +545,6 @@ impl ResultFile {
     }
 }
 
-/// The options that say what to measure, which has been done where a trace is counted by: clap refuses
-/// them beside `--from`. What one backend cannot do is refused by `limits.csv`, with its reason: there the
-/// same options are right on another machine.
-const MEASURING: [&str; 13] = [
-    "approximate",
-    "duration",
-    "event_file",
-    "events",
-    "groups",
-    "openmetrics",
-    "passes",
-    "per_core_type",
-    "program",
-    "repeat",
-    "rotate",
-    "topdown",
-    "workload",
-];
-
 /// What counts are divided among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DivideBy {
@@ -583,7 +575,7 @@ pub(crate) struct Record {
     #[arg(long, help_heading = RARE)]
     pub(crate) no_managed: bool,
     /// Sample only this process, until it ends or Ctrl-C (by Windows' own tracing)
-    #[arg(long, short, visible_alias = "pid", value_name = "PID", conflicts_with = "program", help_heading = WHAT)]
+    #[arg(long, short, visible_alias = "pid", value_name = "PID", help_heading = WHAT)]
     pub(crate) process: Option<u32>,
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = RECORDING, help_heading = OUTPUT)]
@@ -612,7 +604,7 @@ pub(crate) struct Report {
     pub(crate) by: Vec<String>,
     /// Show the call tree, from each process's outermost functions to the functions that they called,
     /// with the share of each call including its callees (`total`) and without them (`self`)
-    #[arg(long, help_heading = WHAT, conflicts_with = "diff")]
+    #[arg(long, help_heading = WHAT)]
     pub(crate) stack: bool,
     #[command(flatten)]
     pub(crate) filters: Filters,
@@ -628,7 +620,7 @@ pub(crate) struct Report {
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
-    #[arg(long, help_heading = WHAT, conflicts_with_all = ["diff", "source", "module", "symbol", "address", "processors", "time"])]
+    #[arg(long, help_heading = WHAT)]
     pub(crate) off_cpu: bool,
     /// Compare FILE with these recordings: totals first, then rows, largest increase first. Several
     /// files on a side are runs of the same program; three or more show how much runs vary
@@ -752,7 +744,7 @@ pub(crate) struct Timeline {
     #[arg(long, value_name = "N", help_heading = OUTPUT, allow_negative_numbers = true, value_parser = whole)]
     pub(crate) rows: Option<usize>,
     /// The file to write when a program is run, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "halprof.marks", conflicts_with = "file", help_heading = OUTPUT)]
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.marks", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     /// Run this program with its arguments, and record its marks until it ends
     #[arg(last = true, value_name = "PROGRAM")]
@@ -982,7 +974,6 @@ pub(crate) enum Holding {
 #[derive(Debug, Args)]
 pub(crate) struct Install {
     /// The package's install file [default: halprof.inf beside the tool]
-    #[arg(conflicts_with = "tracing")]
     pub(crate) inf: Option<PathBuf>,
     /// Install no driver: let an account measure by Windows' own tracing without elevation
     #[arg(long, requires = "user")]
@@ -1085,4 +1076,33 @@ fn lanes() -> impl TypedValueParser<Value = TrackBy> {
     PossibleValuesParser::new(values).map(|name| {
         if name == TrackBy::Process.name() { TrackBy::Process } else { TrackBy::Processor }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that no argument has would exclude nothing.
+    #[test]
+    fn what_the_table_says_is_excluded_is_refused() {
+        let mut definition = Arguments::definition();
+        definition.build();
+        let mut excluded = 0;
+        for command in definition.get_subcommands() {
+            for (option, others) in limits::exclusions(command.get_name()) {
+                let find = |name: &str| {
+                    let mut arguments = command.get_arguments();
+                    let argument = arguments.find(|one| called(one) == name);
+                    argument.unwrap_or_else(|| panic!("{} has no {name}", command.get_name()))
+                };
+                let conflicts = command.get_arg_conflicts_with(find(option));
+                let ids: Vec<&Id> = conflicts.into_iter().map(Arg::get_id).collect();
+                for other in others {
+                    assert!(ids.contains(&find(other).get_id()), "{option} beside {other}");
+                    excluded += 1;
+                }
+            }
+        }
+        assert!(excluded > 30, "{excluded}");
+    }
 }

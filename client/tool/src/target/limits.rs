@@ -1,47 +1,40 @@
-//! What a backend cannot do, and why: a row of `limits.csv` for each option, which refusals, help and
-//! `docs/etw.md` share.
+//! Which options cannot be used, beside what and why: the rows of `limits.csv`, which clap, refusals,
+//! help and `docs/etw.md` share.
 
 use crate::output::error::{Error, Result};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// How a backend measures; a modelled machine measures in either way.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+/// What gives the counts and samples; a modelled machine measures in the first two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeasuredBy {
     /// By sessions of the driver.
     Driver,
     /// By a trace, as Windows' own tracing writes it.
     Tracing,
+    /// Not at all: they are the sums of a whole trace that a recording keeps.
+    Recording,
 }
 
 impl MeasuredBy {
-    const fn name(self) -> &'static str {
+    /// What the table calls it.
+    const fn key(self) -> &'static str {
         match self {
-            Self::Driver => "the driver",
-            Self::Tracing => "Windows' own tracing",
-        }
-    }
-
-    /// What to do where a row does not say it.
-    const fn otherwise(self) -> &'static str {
-        match self {
-            Self::Driver => "Leave it out, or measure by `--machine etw`.",
-            Self::Tracing => {
-                "Leave it out, or measure by the driver: `halprof install`, then `--machine driver`."
-            }
+            Self::Driver => "driver",
+            Self::Tracing => "tracing",
+            Self::Recording => "recording",
         }
     }
 }
 
-/// What a backend cannot do.
+/// What cannot be used, and beside what.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Limit {
-    #[serde(rename = "backend")]
-    pub(crate) method: MeasuredBy,
+    /// The key of a backend, or an option.
+    beside: String,
     /// The commands that have the option, with spaces between them.
     commands: String,
-    /// The option, or the command itself.
+    /// The option, or the command itself; beside another option several.
     pub(crate) option: String,
     pub(crate) why: String,
     instead: String,
@@ -54,36 +47,66 @@ static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| {
 });
 
 impl Limit {
-    /// What a command cannot do by a method of measuring.
-    pub(crate) fn of(method: MeasuredBy, command: &str) -> impl Iterator<Item = &'static Self> {
-        LIMITS.iter().filter(move |row| {
-            row.method == method && row.commands.split(' ').any(|name| name == command)
-        })
+    /// The rows of a command.
+    fn of(command: &str) -> impl Iterator<Item = &'static Self> {
+        LIMITS.iter().filter(move |row| row.commands.split(' ').any(|name| name == command))
     }
 
-    fn error(&self) -> Error {
-        let instead = if self.instead.is_empty() { self.method.otherwise() } else { &self.instead };
-        let message =
-            format!("`{}`: {} cannot do this: {}", self.option, self.method.name(), self.why);
-        Error::unavailable(message, instead)
+    /// What a command cannot do by a method of measuring.
+    fn beside(method: MeasuredBy, command: &str) -> impl Iterator<Item = &'static Self> {
+        Self::of(command).filter(move |row| row.beside == method.key())
     }
+
+    fn error(&self, method: MeasuredBy) -> Error {
+        let Self { option, why, instead, .. } = self;
+        let (backend, otherwise) = match method {
+            MeasuredBy::Driver => ("the driver", "Leave it out, or measure by `--machine etw`."),
+            MeasuredBy::Tracing => (
+                "Windows' own tracing",
+                "Leave it out, or measure by the driver: `halprof install`, then `--machine driver`.",
+            ),
+            MeasuredBy::Recording => {
+                return Error::usage(
+                    format!("`{option}` with a recording: {why}"),
+                    instead.as_str(),
+                );
+            }
+        };
+        let instead = if instead.is_empty() { otherwise } else { instead };
+        Error::unavailable(format!("`{option}`: {backend} cannot do this: {why}"), instead)
+    }
+}
+
+/// The arguments of a command that exclude others whatever measures, each with those others.
+pub(crate) fn exclusions(
+    command: &str,
+) -> impl Iterator<Item = (&'static str, impl Iterator<Item = &'static str>)> {
+    let rows = Limit::of(command).filter(|row| row.why.is_empty());
+    rows.map(|row| (row.beside.as_str(), row.option.split(' ')))
+}
+
+/// The arguments that an argument of a command excludes.
+pub(crate) fn excluded(argument: &str, command: &str) -> impl Iterator<Item = &'static str> {
+    exclusions(command).filter(move |(own, _)| *own == argument).flat_map(|(_, others)| others)
 }
 
 /// Refuses the first of a command's options that is given and has a row for this method.
 pub(crate) fn refuse(method: MeasuredBy, command: &str, given: &[(&str, bool)]) -> Result<()> {
     let is_given =
         |limit: &&Limit| given.iter().any(|&(name, given)| given && name == limit.option);
-    Limit::of(method, command).find(is_given).map_or(Ok(()), |limit| Err(limit.error()))
+    let refused = Limit::beside(method, command).find(is_given);
+    refused.map_or(Ok(()), |limit| Err(limit.error(method)))
 }
 
 /// Whether a command has the option by this method.
 pub(crate) fn allows(method: MeasuredBy, command: &str, option: &str) -> bool {
-    Limit::of(method, command).all(|limit| limit.option != option)
+    Limit::beside(method, command).all(|limit| limit.option != option)
 }
 
 /// What a command cannot do by Windows' own tracing, for its help; empty if it can do all.
 pub(crate) fn help(command: &str) -> String {
-    let options = Limit::of(MeasuredBy::Tracing, command).filter(|limit| limit.option != command);
+    let options =
+        Limit::beside(MeasuredBy::Tracing, command).filter(|limit| limit.option != command);
     let lines: Vec<String> =
         options.map(|limit| format!("  {:<24} {}", limit.option, limit.why)).collect();
     match lines.as_slice() {

@@ -6,7 +6,7 @@ use super::interval_writer::IntervalWriter;
 use super::result::{
     Interval, PartRow, ShareOfCount, StatRows, Switched, ThreadOfProcess, TraceRow,
 };
-use crate::cli::args::{self, DivideBy, joined, refuse};
+use crate::cli::args::{self, DivideBy, joined};
 use crate::metrics::{Metrics, Requested};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
@@ -18,6 +18,7 @@ use crate::results::view::{CountedEvent, RowBuilder};
 use crate::run::scope::Scope;
 use crate::select::filters::Names;
 use crate::select::time;
+use crate::target::limits::{self, MeasuredBy};
 use halprof_measure::describe;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
@@ -62,19 +63,14 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
     traces.show((machine.description, scope), Vec::new(), Some(file))
 }
 
-/// A recording has the sums of the whole trace.
+/// Refuses what needs parts of the trace.
 fn refuse_parts(options: &args::Stat) -> Result<()> {
     let given = [
         ("--interval", options.interval.is_some()),
         ("--cpu", !options.selection.processors.is_empty()),
         ("--per-cpu", options.per_cpu),
     ];
-    refuse(&given, |option| {
-        Error::usage(
-            format!("`{option}` with a recording: it keeps the sums of the whole trace"),
-            "The trace from which it was made has the parts: `--from FILE.etl`.",
-        )
-    })
+    limits::refuse(MeasuredBy::Recording, "stat", &given)
 }
 
 /// The counts that a recording keeps.
