@@ -125,24 +125,21 @@ fn lines<'a>(rows: &'a StatRows, metrics: bool, times: Line<'a>) -> Vec<Line<'a>
 
 impl<'a> Line<'a> {
     fn with(self, row: Row<'a>) -> Self {
+        let part = row.part();
+        let is_nobodys = part.is_some_and(|part| part.id.is_none() && part.thread.is_none());
+        let line = Self { of_part: part, nobody: is_nobodys.then_some("none"), ..self };
         match row {
-            Row::Count(count) => Self { count: Some(count), ..self },
-            Row::Metric(metric, part) => {
-                let metric_name = Some(MetricName(metric));
-                Self { metric: Some(metric), metric_name, ..self.of(part) }
+            Row::Count(count) => Self { count: Some(count), ..line },
+            Row::Metric(metric, _) => {
+                Self { metric: Some(metric), metric_name: Some(MetricName(metric)), ..line }
             }
             Row::Slots(slots) => Self {
                 slots: Some(slots),
                 slots_scaled: Some(slots.error.is_some()),
                 slots_unit: Some("%"),
-                ..self
+                ..line
             },
-            Row::Part(part) => Self { part: Some(part), ..self.of(Some(part)) },
+            Row::Part(part) => Self { part: Some(part), ..line },
         }
-    }
-
-    fn of(self, part: Option<&'a PartRow>) -> Self {
-        let is_nobodys = part.is_some_and(|part| part.id.is_none() && part.thread.is_none());
-        Self { of_part: part, nobody: is_nobodys.then_some("none"), ..self }
     }
 }

@@ -192,6 +192,17 @@ pub(super) enum Row<'a> {
     Part(&'a PartRow),
 }
 
+impl<'a> Row<'a> {
+    /// The process or the thread whose count or metric it is.
+    pub(super) const fn part(&self) -> Option<&'a PartRow> {
+        match *self {
+            Self::Part(part) => Some(part),
+            Self::Metric(_, part) => part,
+            Self::Count(_) | Self::Slots(_) => None,
+        }
+    }
+}
+
 impl StatRows {
     /// All rows, in the order in which they are shown; `metrics`: those of metrics too.
     pub(super) fn all(&self, metrics: bool) -> Vec<Row<'_>> {

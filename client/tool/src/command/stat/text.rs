@@ -1,6 +1,6 @@
 //! Counts as text.
 
-use super::result::{Interval, Jitter, Row, StatResult};
+use super::result::{Interval, Jitter, Row, StatResult, TopDownRow};
 use super::{by_process, by_switches, topdown};
 use crate::output::changes;
 use crate::output::escape::Escaped;
@@ -160,9 +160,9 @@ fn ending(result: &StatResult) -> String {
 /// The lines of an interval, as it ends. The columns are wide enough for most values, because later
 /// ones are not known yet. The first interval has a header, which says which columns there are.
 pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: Width) -> String {
-    let lines = lines(interval, metrics);
-    let cells = |line| INTERVAL.map(|(.., cell)| cell(interval, line));
-    let rows: Vec<[String; INTERVAL.len()]> = lines.iter().map(cells).collect();
+    let shown = interval.rows.all(metrics).into_iter().filter(|row| is_shown(row, interval));
+    let cells = |row| INTERVAL.map(|(.., cell)| cell(interval, &row));
+    let rows: Vec<[String; INTERVAL.len()]> = shown.map(cells).collect();
     let is_used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
     let used: Vec<usize> = (0..INTERVAL.len()).filter(is_used).collect();
     let names = rows.iter().filter_map(|row| row.last());
@@ -180,67 +180,18 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
     text
 }
 
-/// A count, a metric or a part of the slots in an interval.
-#[derive(Default)]
-struct Line {
-    processor: Option<u32>,
-    core_type: Option<&'static str>,
-    process: String,
-    thread: Option<u32>,
-    value: String,
-    bound: String,
-    coverage: String,
-    name: String,
+fn is_shown(row: &Row<'_>, interval: &Interval) -> bool {
+    match row {
+        // Events that only top-down needs are not: its parts show what they say.
+        Row::Count(count) => interval.rows.topdown.is_empty() || count.requested.is_some(),
+        // Metrics of processes and threads are in the tables at the end: a line of them below each count
+        // would be more lines than counts.
+        Row::Metric(_, part) => part.is_none(),
+        Row::Slots(_) | Row::Part(_) => true,
+    }
 }
 
-/// The rows of an interval. Metrics of processes and threads are in the tables at the end: a line of them
-/// below each count would be more lines than counts.
-fn lines(interval: &Interval, metrics: bool) -> Vec<Line> {
-    let rows = &interval.rows;
-    let several = rows.topdown.windows(2).any(|two| two[0].cpu_type != two[1].cpu_type);
-    let line = |row| match row {
-        // Skip events that only top-down needs: its parts show what they say.
-        Row::Count(count) if !rows.topdown.is_empty() && count.requested.is_none() => None,
-        Row::Count(count) => Some(Line {
-            processor: count.processor,
-            core_type: count.core_type,
-            value: count.count(),
-            bound: count.bound(),
-            coverage: count.coverage(),
-            name: count.source.clone(),
-            ..Line::default()
-        }),
-        Row::Metric(_, Some(_)) => None,
-        Row::Metric(metric, None) => Some(Line {
-            processor: metric.processor,
-            core_type: metric.core_type,
-            value: metric.figure(),
-            bound: metric.bound(),
-            name: metric.description(),
-            ..Line::default()
-        }),
-        Row::Slots(slots) => {
-            let cpu_type = if several { slots.cpu_type.as_str() } else { "" };
-            Some(Line {
-                value: slots.share(),
-                bound: slots.bound(),
-                name: format!("{} {cpu_type}", slots.indented()).trim_end().to_owned(),
-                ..Line::default()
-            })
-        }
-        Row::Part(part) => Some(Line {
-            core_type: part.thread.as_ref().and_then(|thread| thread.core_type),
-            process: by_process::name(part),
-            thread: part.thread.as_ref().map(|thread| thread.id),
-            value: thousands(part.value),
-            name: part.source.clone(),
-            ..Line::default()
-        }),
-    };
-    rows.all(metrics).into_iter().filter_map(line).collect()
-}
-
-type CellOf = fn(&Interval, &Line) -> String;
+type CellOf = fn(&Interval, &Row<'_>) -> String;
 
 /// The columns of intervals with their widths and cells; that of names is as wide as they are.
 const INTERVAL: [(Column, Option<usize>, CellOf); 12] = [
@@ -250,15 +201,53 @@ const INTERVAL: [(Column, Option<usize>, CellOf); 12] = [
     }),
     (Column::loose("run", 3), Some(4), |one, _| optional(one.run)),
     (Column::number("pass"), Some(4), |one, _| optional(one.pass)),
-    (Column::number("processor"), Some(9), |_, line| optional(line.processor)),
-    (Column::word("cores"), Some(11), |_, line| optional(line.core_type)),
-    (Column::name("process"), Some(24), |_, line| line.process.clone()),
-    (Column::number("thread"), Some(6), |_, line| optional(line.thread)),
-    (Column::loose("count", 13), Some(17), |_, line| line.value.clone()),
-    (Column::loose("95 %", 9), Some(10), |_, line| line.bound.clone()),
-    (Column::number("counted").extra(), Some(7), |_, line| line.coverage.clone()),
-    (Column::name("source"), None, |_, line| line.name.clone()),
+    (Column::number("processor"), Some(9), |_, row| match row {
+        Row::Count(count) => optional(count.processor),
+        Row::Metric(metric, _) => optional(metric.processor),
+        Row::Slots(_) | Row::Part(_) => String::new(),
+    }),
+    (Column::word("cores"), Some(11), |_, row| match row {
+        Row::Count(count) => optional(count.core_type),
+        Row::Metric(metric, _) => optional(metric.core_type),
+        Row::Slots(_) => String::new(),
+        Row::Part(part) => optional(part.thread.as_ref().and_then(|thread| thread.core_type)),
+    }),
+    (Column::name("process"), Some(24), |_, row| {
+        row.part().map_or_else(String::new, by_process::name)
+    }),
+    (Column::number("thread"), Some(6), |_, row| {
+        optional(row.part().and_then(|part| part.thread.as_ref()).map(|thread| thread.id))
+    }),
+    (Column::loose("count", 13), Some(17), |_, row| match row {
+        Row::Count(count) => count.count(),
+        Row::Metric(metric, _) => metric.figure(),
+        Row::Slots(slots) => slots.share(),
+        Row::Part(part) => thousands(part.value),
+    }),
+    (Column::loose("95 %", 9), Some(10), |_, row| match row {
+        Row::Count(count) => count.bound(),
+        Row::Metric(metric, _) => metric.bound(),
+        Row::Slots(slots) => slots.bound(),
+        Row::Part(_) => String::new(),
+    }),
+    (Column::number("counted").extra(), Some(7), |_, row| match row {
+        Row::Count(count) => count.coverage(),
+        Row::Metric(..) | Row::Slots(_) | Row::Part(_) => String::new(),
+    }),
+    (Column::name("source"), None, |one, row| match row {
+        Row::Count(count) => count.source.clone(),
+        Row::Metric(metric, _) => metric.description(),
+        Row::Slots(slots) => slots_name(slots, &one.rows.topdown),
+        Row::Part(part) => part.source.clone(),
+    }),
 ];
+
+/// A part of the slots, with the CPU type if there are several.
+fn slots_name(slots: &TopDownRow, all: &[TopDownRow]) -> String {
+    let several = all.iter().any(|other| other.cpu_type != slots.cpu_type);
+    let cpu_type = if several { slots.cpu_type.as_str() } else { "" };
+    format!("{} {cpu_type}", slots.indented()).trim_end().to_owned()
+}
 
 fn in_seconds(nanoseconds: u64) -> f64 {
     float(nanoseconds) / 1e9
