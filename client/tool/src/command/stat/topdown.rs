@@ -25,25 +25,7 @@ const OFF: f64 = 1.0;
 const UNKNOWN: &str = "unknown";
 const TOO_FEW: &str = "too few slices";
 
-/// What shows where a part comes from, best first.
-const CAUSES: [(&str, &[&str]); 4] = [
-    (
-        "frontend_bound",
-        &[
-            "L1iMisses",
-            "ICACHE_DATA.STALLS",
-            "ICACHE_16B.IFDATA_STALL",
-            "ICACHE.IFETCH_STALL",
-            "ICACHE.IFDATA_STALL",
-            "ICACHE.MISSES",
-        ],
-    ),
-    ("bad_speculation", &["BranchMispredictions"]),
-    ("backend_bound", &["L2Misses", "LLCMisses"]),
-    ("retiring", &["TotalIssues"]),
-];
-
-/// Words in the names of level-2 parts that have another cause than the events above, so that
+/// Words in the names of level-2 parts that have another cause than the sources of `causes.csv`, so that
 /// sampling these would show nothing.
 const OF_OTHER_CAUSE: [&str; 5] = ["core", "cpu", "clears", "restarts", "bandwidth"];
 
@@ -66,8 +48,8 @@ struct CpuType {
     errors: BTreeMap<String, String>,
     /// Why nothing is counted.
     refused: Option<Refused>,
-    /// What shows where a part comes from, by the part's name.
-    causes: BTreeMap<&'static str, &'static str>,
+    /// The source whose samples show where a part comes from, by the part's name in lower case.
+    causes: BTreeMap<String, String>,
 }
 
 /// Why there is no top-down analysis on a CPU type, and what to do.
@@ -382,15 +364,17 @@ fn counted<'a>(sums: &[(&'a str, Estimate)], frequency: u64) -> Vec<Counted<'a>>
     sums.iter().filter_map(counted).collect()
 }
 
-/// The causes that a processor can count.
-fn causes(catalog: &Catalog, processor: &Processor) -> BTreeMap<&'static str, &'static str> {
-    let is_counted = |event: &&&str| {
-        countable(event, catalog).is_some_and(|event| catalog.counts_on(&event, processor))
-    };
-    let first = |&(part, events): &(&'static str, &'static [&'static str])| {
-        Some((part, *events.iter().find(is_counted)?))
-    };
-    CAUSES.iter().filter_map(first).collect()
+/// For each part, the first source of the table that a processor can count.
+fn causes(catalog: &Catalog, processor: &Processor) -> BTreeMap<String, String> {
+    let rows = csv::Reader::from_reader(include_bytes!("topdown/causes.csv").as_slice());
+    let mut causes = BTreeMap::new();
+    for (part, source) in rows.into_deserialize::<(String, String)>().flatten() {
+        let event = countable(&source, catalog);
+        if event.is_some_and(|event| catalog.counts_on(&event, processor)) {
+            causes.entry(part).or_insert(source);
+        }
+    }
+    causes
 }
 
 impl Record for TopDownRow {
