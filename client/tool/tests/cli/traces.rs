@@ -82,6 +82,11 @@ fn waits_are_between_the_switches_of_the_trace() {
     assert!(
         list(&by_process["rows"]).iter().all(|row| row["id"] == 1000 && row["thread"].is_null())
     );
+    for (short, long) in [("process", "process,reason"), ("thread", "thread,reason")] {
+        let [short, long] =
+            [short, long].map(|keys| json(&format!("report --off-cpu --by {keys} {file}")));
+        assert_eq!(short["rows"], long["rows"]);
+    }
     for columns in WIDTHS {
         let ran = halprof(&format!("report --off-cpu {file} --width {columns}"));
         assert_screen(&format!("off-cpu-{columns}"), &ran.stdout, columns);

@@ -115,8 +115,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
 
 fn by(options: &args::Report) -> Result<By> {
     match joined(&options.by).as_deref() {
-        None | Some("thread") => Ok(By::Thread),
-        Some("process") => Ok(By::Process),
+        // Each reason has rows of its own, so that naming it changes nothing.
+        None | Some("thread" | "thread,reason") => Ok(By::Thread),
+        Some("process" | "process,reason") => Ok(By::Process),
         Some(keys) => Err(Error::usage(
             format!("`--off-cpu` by `{keys}`: only threads wait"),
             "`--by thread` has a row for each of them, `--by process` for each process.",
