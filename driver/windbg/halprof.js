@@ -143,7 +143,7 @@ const NAMES = {
     ],
 };
 const LOSS_CAUSES = ["RingFull", "KernelHidden", "Coalesced", "Missed"];
-// What requests are called, by their number: shared-types/src/request.rs.
+// What requests are called, by their number: made from shared-types/src/request, as ErrorCode is.
 const REQUESTS = [
     "HELLO", "DESCRIBE", "PROCESSORS", "REGISTERS", "ENUMERATE", "QUERY", "PLAN", "OPEN",
     "CONFIGURE", "START", "STOP", "CLOSE", "SET_INTERVAL", "SNAPSHOT", "DRAIN", "STATISTICS",

@@ -32,11 +32,18 @@ struct Wire {
     numbers: BTreeMap<String, usize>,
 }
 
+/// The code of a request.
+struct Code {
+    /// Its function number, from 0.
+    number: u32,
+    name: String,
+    doc: String,
+}
+
 /// One file of it.
 struct Part {
     title: String,
-    /// Function numbers and meanings.
-    codes: Vec<(u32, String)>,
+    codes: Vec<Code>,
     /// Names, values and meanings.
     flags: Vec<(String, String, String)>,
     layouts: Vec<Layout>,
@@ -123,6 +130,32 @@ impl Wire {
         }
     }
 
+    /// What several requests have.
+    fn add_common(&mut self) {
+        self.add("header.rs", "What every request and reply begins with");
+        self.add("request.rs", "A request without arguments");
+        self.add("hal.rs", "The HAL's structures");
+        self.add("sample.rs", "A sample");
+        self.add("branch.rs", "A branch before a sample");
+        self.add("event.rs", "A system event");
+    }
+
+    /// The requests, after what several of them have.
+    fn add_requests(&mut self) {
+        for (file, title) in [
+            ("machine", "The machine"),
+            ("source", "Sources"),
+            ("session", "Sessions"),
+            ("counts", "Counts"),
+            ("samples", "Samples"),
+            ("rdpmc", "RDPMC in user mode"),
+            ("threads", "Counting by thread"),
+            ("events", "System events"),
+        ] {
+            self.add(&format!("request/{file}.rs"), title);
+        }
+    }
+
     fn add(&mut self, file: &str, title: &str) {
         let (text, parsed) = source(file);
         let mut part = Part {
@@ -138,7 +171,8 @@ impl Wire {
                     let value = constant.expr.to_token_stream().to_string();
                     let kind = constant.ty.to_token_stream().to_string();
                     if kind == "RequestCode" {
-                        part.codes.push((function(&value), doc(&constant.attrs)));
+                        let (number, doc) = (function(&value), doc(&constant.attrs));
+                        part.codes.push(Code { number, name, doc });
                     } else if kind == "usize" {
                         let known = value.parse().or_else(|_| value.replace(' ', "").parse());
                         if let Ok(value) = known {
@@ -213,34 +247,18 @@ impl Wire {
 
 fn page() -> String {
     let mut wire = Wire::default();
-    wire.add("header.rs", "What every request and reply begins with");
-    wire.add("request.rs", "A request without arguments");
-    wire.add("hal.rs", "The HAL's structures");
-    wire.add("sample.rs", "A sample");
-    wire.add("branch.rs", "A branch before a sample");
-    wire.add("event.rs", "A system event");
-    for (file, title) in [
-        ("machine", "The machine"),
-        ("source", "Sources"),
-        ("session", "Sessions"),
-        ("counts", "Counts"),
-        ("samples", "Samples"),
-        ("rdpmc", "RDPMC in user mode"),
-        ("threads", "Counting by thread"),
-        ("events", "System events"),
-    ] {
-        wire.add(&format!("request/{file}.rs"), title);
-    }
+    wire.add_common();
+    wire.add_requests();
     let of = |code: &RequestCode| (code.0 >> 2 & 0xFFF) - FIRST_FUNCTION;
     // A request that this version does not answer is left out.
     let answered = |number: &u32| RequestCode::ALL.iter().any(|(code, _)| of(code) == *number);
     wire.parts.retain(|part| {
-        part.codes.is_empty() || part.codes.iter().any(|(number, _)| answered(number))
+        part.codes.is_empty() || part.codes.iter().any(|code| answered(&code.number))
     });
     let codes: BTreeMap<u32, &str> = wire
         .parts
         .iter()
-        .flat_map(|part| part.codes.iter().map(|(number, doc)| (*number, doc.as_str())))
+        .flat_map(|part| part.codes.iter().map(|code| (code.number, code.doc.as_str())))
         .collect();
     let mut page = HEAD.replace("WIRE_VERSION", &WIRE_VERSION.to_string());
     page += "\n## Requests\n| code | request | right | input and output |\n|---|---|---|---|\n";
@@ -310,25 +328,44 @@ fn the_page_of_requests_is_what_shared_types_says() {
     compare("docs/requests.md", |_| page());
 }
 
-/// The debugger's script knows no Rust, so its list of names is made from the same table.
+/// The debugger's script knows no Rust, so its lists of names are made from the same tables.
 #[test]
-fn the_debuggers_script_names_every_refusal() {
-    const BEGIN: &str = "    \"shared_types::error::ErrorCode\": [\n";
-    const END: &str = "    ],\n";
+fn the_debuggers_script_names_every_request_and_refusal() {
     compare("driver/windbg/halprof.js", |script| {
-        let (before, rest) = script.split_once(BEGIN).expect("the list");
-        let (_, after) = rest.split_once(END).expect("its end");
-        let names = ErrorCode::ALL.iter().map(|code| format!("\"{code:?}\","));
+        let requests = request_names().into_values().map(|name| format!("\"{name}\","));
+        let script = with_list(script, "const REQUESTS = [\n", requests);
+        let refusals = ErrorCode::ALL.iter().map(|code| format!("\"{code:?}\","));
         // The wire has no number 0.
-        let names = std::iter::once("undefined,".to_owned()).chain(names);
-        let mut lines = String::new();
-        let mut line = " ".repeat(7);
-        for name in names {
-            if line.len() + 1 + name.len() > 100 {
-                lines += &(std::mem::replace(&mut line, " ".repeat(7)) + "\n");
-            }
-            line = line + " " + &name;
-        }
-        format!("{before}{BEGIN}{lines}{line}\n{END}{after}")
+        let refusals = std::iter::once("undefined,".to_owned()).chain(refusals);
+        with_list(&script, "    \"shared_types::error::ErrorCode\": [\n", refusals)
     });
+}
+
+/// What shared-types calls each request, by its number.
+fn request_names() -> BTreeMap<u32, String> {
+    let mut wire = Wire::default();
+    wire.add_common();
+    wire.add_requests();
+    let codes = wire.parts.into_iter().flat_map(|part| part.codes);
+    let names: BTreeMap<u32, String> = codes.map(|code| (code.number, code.name)).collect();
+    assert!(names.keys().copied().eq(0..names.len() as u32), "the script finds names by numbers");
+    names
+}
+
+/// The same script, in which the list after `begin` has these elements, as many in a line as fit.
+fn with_list(script: &str, begin: &str, elements: impl Iterator<Item = String>) -> String {
+    let indent = begin.len() - begin.trim_start().len();
+    let end = format!("{}]", " ".repeat(indent));
+    let (before, rest) = script.split_once(begin).expect("the list");
+    let (_, after) = rest.split_once(&format!("\n{end}")).expect("its end");
+    let mut lines = Vec::new();
+    let mut line = " ".repeat(indent + 3);
+    for element in elements {
+        if line.len() + 1 + element.len() > 100 {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent + 3)));
+        }
+        line = line + " " + &element;
+    }
+    lines.push(line);
+    format!("{before}{begin}{}\n{end}{after}", lines.join("\n"))
 }

@@ -36,7 +36,8 @@ enum Task {
     /// Builds both and makes the package that Windows installs, target/package, signed for a test
     /// machine.
     Package,
-    /// Writes the JSON schemas, which are generated from the tool's types.
+    /// Writes what is generated from types: the JSON schemas, docs/requests.md, and the lists of the
+    /// debugger's script.
     Documents,
     /// Runs rustfmt, clippy and rustdoc, for this machine, for Windows, and for the driver's target.
     Lint,
@@ -70,17 +71,22 @@ fn main() -> Result<()> {
         Task::Variants => sys::variants::build(&shell),
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
-        Task::Documents => Ok(cmd!(
-            shell,
-            "cargo run --profile suite -p halprof --example documents -- client/tool/schemas"
-        )
-        .run()?),
+        Task::Documents => documents(&shell),
         Task::Lint => lint::run(&shell),
         Task::Test(options) => test::run(&shell, &options),
         Task::Prove(options) => prove::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),
         Task::Bench => Ok(cmd!(shell, "cargo bench --profile dist -p halprof-tests").run()?),
     }
+}
+
+/// A test makes and compares what is generated from shared-types, and writes it if it is told so.
+fn documents(shell: &Shell) -> Result<()> {
+    cmd!(shell, "cargo run --profile suite -p halprof --example documents -- client/tool/schemas")
+        .run()?;
+    let made =
+        cmd!(shell, "cargo test --profile suite -p halprof-tests --test all requests_page::");
+    Ok(made.env("HALPROF_SCREENS", "write").run()?)
 }
 
 /// A step of a task.
