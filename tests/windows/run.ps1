@@ -454,6 +454,14 @@ Invoke-Step 'report names methods of .NET' {
     Assert-That ($method.Count -eq 1) 'Halprof.Busy.ManagedLoop, which ran a third of the time, has no name'
     "$($method[0].symbol): $($method[0].samples) samples"
 }
+Invoke-Step 'inlined functions have the samples of those that exist' {
+    Skip-WithoutBusy
+    $sums = foreach ($key in 'symbol', 'inline') {
+        Get-Sum @(Get-Row "etw-busy-$key" "report --by $key --rows 0 `"$BusyFile`"" | ForEach-Object { $_.samples })
+    }
+    Assert-That ($sums[0] -gt 0 -and $sums[0] -eq $sums[1]) "$($sums[0]) samples by symbol, $($sums[1]) by inline"
+    "$($sums[0]) samples by symbol and by inline"
+}
 Invoke-Step 'annotate opens a module' {
     Skip-WithoutBusy
     $answer = Get-Answer 'etw-busy-annotate' "annotate --module kernelbase.dll `"$BusyFile`""

@@ -15,8 +15,8 @@ mod selection;
 
 pub use crate::aggregate::samples::binned;
 pub use crate::aggregate::samples::{
-    Bin, Bins, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample, TrackBy,
-    TrackKey,
+    Bin, Bins, Level, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample,
+    TrackBy, TrackKey,
 };
 pub use crate::export::selection::{Export, listed};
 
@@ -253,9 +253,64 @@ pub fn write(export: &Export<'_>, format: Format, out: &mut impl Write) -> io::R
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::file::stacks::tests::{SAMPLES, recorded};
+    use crate::symbols::Inlined;
+    use std::sync::Arc;
+
+    /// The samples of `recorded`, with `inner` inlined into `outer` and that into the function `f`.
+    pub(crate) fn with_inlined(timed_samples: bool) -> Samples {
+        let (_folder, path) = recorded(&SAMPLES);
+        let mut source = crate::file::open(&path).expect("a recording");
+        let mut builder = SamplesBuilder::new(TrackBy::default(), timed_samples, source.metadata());
+        source
+            .samples(&mut |samples, stacks| {
+                stacked(samples, stacks)
+                    .for_each(|(sample, stack)| builder.add_stacked(sample, stack));
+            })
+            .expect("read");
+        let recording = source.take_recording();
+        let mut symbols = Symbols::open(&recording, &SymbolPath::default());
+        let call = |function: &str, line| Inlined {
+            function: function.into(),
+            caller_file: Some("f.h".into()),
+            caller_line: Some(line),
+        };
+        let inlined: Arc<[Inlined]> = [call("inner", 20), call("outer", 30)].into();
+        builder.finish(recording, |process, address, mode| {
+            let mut frame = symbols.frame(process, address, mode);
+            if &*frame.module == "f" {
+                frame.symbol = Some("f".into());
+                (frame.file, frame.line) = (Some("f.h".into()), Some(10));
+                frame.inlined = Arc::clone(&inlined);
+            }
+            (frame, symbols.module(process, address, mode))
+        })
+    }
+
+    fn written(samples: &Samples, format: Format) -> String {
+        let mut out = Vec::new();
+        write(&Export::new(samples, "a", format), format, &mut out).expect("written");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn inlined_functions_are_levels_of_stacks() {
+        let samples = with_inlined(true);
+        let lines = [
+            "process 4;thread 0;g 10",
+            "process 4;thread 0;main;f!f;f!outer_[i];f!inner_[i] 10",
+            "process 4;thread 0;main;f!f;f!outer_[i];f!inner_[i];f!f;f!outer_[i];f!inner_[i] 10",
+            "process 4;thread 0;main;f!f;f!outer_[i];f!inner_[i];g 10",
+            "process 4;thread 0;main;f!f;f!outer_[i];f!inner_[i];g;kernel 10",
+        ];
+        assert_eq!(written(&samples, Format::Folded).lines().collect::<Vec<_>>(), lines);
+        for format in [Format::Flamegraph, Format::Html, Format::Firefox] {
+            let text = written(&samples, format);
+            assert!(text.contains("inner (inlined)"), "{}: {text}", format.name());
+        }
+    }
 
     fn read_all(paths: &[&Path], format: Format) -> Samples {
         let (tracks, filter) = (TrackBy::default(), Filter::default());
@@ -263,10 +318,7 @@ mod tests {
     }
 
     fn exported(paths: &[&Path], format: Format) -> String {
-        let samples = read_all(paths, format);
-        let mut out = Vec::new();
-        write(&Export::new(&samples, "a", format), format, &mut out).expect("written");
-        String::from_utf8(out).expect("text")
+        written(&read_all(paths, format), format)
     }
 
     #[test]

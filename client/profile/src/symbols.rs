@@ -21,6 +21,7 @@ mod lookup;
 mod methods;
 mod module_names;
 mod name;
+mod paths;
 mod pdb;
 mod search;
 mod sections;
@@ -92,10 +93,46 @@ pub struct Frame {
 /// A function that was inlined into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Its name, empty if not known.
+    /// Its name.
     pub function: Arc<str>,
-    /// The line of the call, in the file of its caller.
+    /// The file of the call.
+    pub caller_file: Option<Arc<str>>,
+    /// The line of the call.
     pub caller_line: Option<u32>,
+}
+
+/// A function of the source at an address: the one that exists, or one that was inlined into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceFunction<'a> {
+    /// Its name, if it is known.
+    pub name: Option<&'a Arc<str>>,
+    pub is_inlined: bool,
+    /// Where in it the address is: of a function into which others were inlined, the place of the call.
+    pub file: Option<&'a Arc<str>>,
+    pub line: Option<u32>,
+}
+
+impl Frame {
+    /// The functions at the address, the innermost first; the last is the one that exists.
+    pub fn functions(&self) -> impl DoubleEndedIterator<Item = SourceFunction<'_>> {
+        (0..=self.inlined.len()).map(|level| self.function(level))
+    }
+
+    /// The innermost function at the address.
+    pub fn innermost(&self) -> SourceFunction<'_> {
+        self.function(0)
+    }
+
+    /// The function of a level: 0 is the innermost.
+    fn function(&self, level: usize) -> SourceFunction<'_> {
+        let inlined = self.inlined.get(level);
+        let (file, line) = match level.checked_sub(1).and_then(|callee| self.inlined.get(callee)) {
+            Some(callee) => (callee.caller_file.as_ref(), callee.caller_line),
+            None => (self.file.as_ref(), self.line),
+        };
+        let name = inlined.map_or(self.symbol.as_ref(), |inlined| Some(&inlined.function));
+        SourceFunction { name, is_inlined: inlined.is_some(), file, line }
+    }
 }
 
 /// The kind of symbols that name a module's functions.
@@ -230,8 +267,12 @@ pub struct Symbols {
     methods: Methods,
     process_ids: ProcessIds,
     texts: HashSet<Arc<str>>,
+    chains: FxHashMap<ChainKey, Arc<[Inlined]>>,
     frames: FxHashMap<(usize, u64), Frame>,
 }
+
+/// What tells chains of inlined calls apart: where their names and files are in memory, and the lines.
+type ChainKey = Vec<(usize, usize, Option<u32>)>;
 
 impl Symbols {
     /// The symbols for the modules of a recording; opens no file yet.
@@ -261,6 +302,7 @@ impl Symbols {
             file_of,
             files,
             texts: HashSet::new(),
+            chains: FxHashMap::default(),
             frames: FxHashMap::default(),
             names: ModuleNames::of(&modules),
             modules,
@@ -511,6 +553,8 @@ impl Symbols {
 
     fn look_up(&mut self, index: usize, address: u64) -> Frame {
         let symbol_match = self.lookup(index).find(address);
+        let inlined =
+            if self.path.has_inlined() { self.chain(symbol_match.inlined) } else { Arc::default() };
         let texts = &mut self.texts;
         let start = symbol_match.function.as_ref().map_or(0, |function| function.start);
         Frame {
@@ -519,8 +563,20 @@ impl Symbols {
             offset: Some(address.saturating_sub(start)),
             file: symbol_match.file.map(|file| intern(texts, &file)),
             line: symbol_match.line,
-            inlined: symbol_match.inlined.into(),
+            inlined,
         }
+    }
+
+    /// A shared copy of a chain of inlined calls: all addresses of the innermost call have it.
+    fn chain(&mut self, inlined: Vec<Inlined>) -> Arc<[Inlined]> {
+        let place = |text: &Arc<str>| Arc::as_ptr(text).cast::<u8>().addr();
+        let key = inlined.iter().map(|call| {
+            let file = call.caller_file.as_ref().map_or(0, place);
+            (place(&call.function), file, call.caller_line)
+        });
+        // The readers keep all names and paths, so none of these places is used again.
+        let known = self.chains.entry(key.collect());
+        Arc::clone(known.or_insert_with(|| inlined.into()))
     }
 }
 

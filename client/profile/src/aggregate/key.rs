@@ -3,7 +3,7 @@
 use crate::aggregate::aggregator::{GroupBy, GroupKey};
 use crate::aggregate::filtered::BoundFilter;
 use crate::file::{Cores, Recording, UNKNOWN_PROCESS};
-use crate::symbols::{Frame, qualified};
+use crate::symbols::{Frame, SourceFunction, qualified};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
@@ -19,6 +19,8 @@ pub enum Key {
     Module,
     /// The function of the address.
     Symbol,
+    /// The innermost function of the source at the address, which may be inlined.
+    Inline,
     /// The function that called the function of the address.
     Caller,
     /// The source line of the address.
@@ -59,7 +61,7 @@ pub(crate) enum KeyOf {
         value: fn(&Recording, &BoundFilter, u64) -> Value,
     },
     /// The code at an address.
-    Code { needs_symbols: bool, value: fn(u64, &Frame) -> Value },
+    Code { needs_symbols: bool, value: fn(u64, &Frame, SourceFunction<'_>) -> Value },
     /// The function that called that code.
     Caller,
 }
@@ -70,7 +72,7 @@ const BY_PROCESSOR: GroupBy = GroupBy { processor: true, ..NOTHING };
 const BY_CODE: GroupBy = GroupBy { location: true, ..NOTHING };
 
 /// In the order in which help lists them.
-const KEYS: [KeyRow; 11] = [
+const KEYS: [KeyRow; 12] = [
     KeyRow {
         key: Key::Module,
         name: "module",
@@ -78,7 +80,7 @@ const KEYS: [KeyRow; 11] = [
         groups: BY_CODE,
         of: KeyOf::Code {
             needs_symbols: false,
-            value: |_, frame| Value::Module(Arc::clone(&frame.module)),
+            value: |_, frame, _| Value::Module(Arc::clone(&frame.module)),
         },
     },
     KeyRow {
@@ -88,16 +90,29 @@ const KEYS: [KeyRow; 11] = [
         groups: BY_CODE,
         of: KeyOf::Code {
             needs_symbols: true,
-            value: |_, frame| Value::Symbol {
+            value: |_, frame, _| Value::Symbol {
                 module: Arc::clone(&frame.module),
                 symbol: frame.symbol.clone(),
             },
         },
     },
     KeyRow {
+        key: Key::Inline,
+        name: "inline",
+        fields: &["module", "inline"],
+        groups: BY_CODE,
+        of: KeyOf::Code {
+            needs_symbols: true,
+            value: |_, frame, function| Value::Inline {
+                module: Arc::clone(&frame.module),
+                function: function.name.cloned(),
+            },
+        },
+    },
+    KeyRow {
         key: Key::Caller,
         name: "caller",
-        fields: &["caller_module", "caller"],
+        fields: &["caller_module", "caller", "caller_inlined"],
         groups: GroupBy { stack: true, ..BY_CODE },
         of: KeyOf::Caller,
     },
@@ -108,9 +123,9 @@ const KEYS: [KeyRow; 11] = [
         groups: BY_CODE,
         of: KeyOf::Code {
             needs_symbols: true,
-            value: |_, frame| Value::Line {
+            value: |_, frame, function| Value::Line {
                 module: Arc::clone(&frame.module),
-                line: frame.file.clone().zip(frame.line),
+                line: function.file.cloned().zip(function.line),
             },
         },
     },
@@ -121,7 +136,7 @@ const KEYS: [KeyRow; 11] = [
         groups: BY_CODE,
         of: KeyOf::Code {
             needs_symbols: true,
-            value: |address, frame| Value::Address {
+            value: |address, frame, _| Value::Address {
                 address,
                 module: Arc::clone(&frame.module),
                 symbol: frame.symbol.clone(),
@@ -274,10 +289,15 @@ impl Key {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// The value for the code at an address; `None` if the key is not of code.
-    pub(crate) fn of_code(self, address: u64, frame: &Frame) -> Option<Value> {
+    /// The value for the code of one of the functions at an address; `None` if the key is not of code.
+    pub(crate) fn of_code(
+        self,
+        address: u64,
+        frame: &Frame,
+        function: SourceFunction<'_>,
+    ) -> Option<Value> {
         match self.row().of {
-            KeyOf::Code { value, .. } => Some(value(address, frame)),
+            KeyOf::Code { value, .. } => Some(value(address, frame, function)),
             KeyOf::Group { .. } | KeyOf::Caller => None,
         }
     }
@@ -327,6 +347,9 @@ impl fmt::Display for Process {
     }
 }
 
+/// What stands behind the name of a function that was inlined, as in perf and samply.
+pub const INLINED: &str = " (inlined)";
+
 /// The value of a key in one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
@@ -350,12 +373,21 @@ pub enum Value {
         /// Its name, if it is known.
         symbol: Option<Arc<str>>,
     },
+    /// A function of the source, inlined or not.
+    Inline {
+        /// The module that has its code.
+        module: Arc<str>,
+        /// Its name, if it is known.
+        function: Option<Arc<str>>,
+    },
     /// The function that called; `None` if it is not known.
     Caller {
         /// Its module; `None` if no caller is known.
         module: Option<Arc<str>>,
         /// Its name, if it is known.
         symbol: Option<Arc<str>>,
+        /// Whether it was inlined where it called.
+        is_inlined: bool,
     },
     Line {
         /// The module that contains its code.
@@ -387,12 +419,16 @@ impl fmt::Display for Value {
             Self::Processor(number) => write!(f, "{number}"),
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
             Self::Symbol { module, symbol: Some(symbol) }
-            | Self::Caller { module: Some(module), symbol: Some(symbol) } => {
+            | Self::Inline { module, function: Some(symbol) } => {
                 f.write_str(&qualified(module, symbol))
             }
-            Self::Symbol { module, .. } | Self::Caller { module: Some(module), .. } => {
-                f.write_str(module)
+            Self::Caller { module: Some(module), symbol: Some(symbol), is_inlined } => {
+                let mark = if *is_inlined { INLINED } else { "" };
+                write!(f, "{}{mark}", qualified(module, symbol))
             }
+            Self::Symbol { module, .. }
+            | Self::Inline { module, .. }
+            | Self::Caller { module: Some(module), .. } => f.write_str(module),
             Self::Caller { .. } => f.write_str("(no caller known)"),
             Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
@@ -434,6 +470,9 @@ pub struct Fields {
     module: String,
     #[serde(skip_serializing_if = "absent")]
     symbol: Option<String>,
+    /// The innermost function of the source, inlined or not; null if it is not known.
+    #[serde(skip_serializing_if = "absent")]
+    inline: Option<String>,
     /// The offset from the start of the symbol, or of the module if no symbol is known; null if no
     /// module is.
     #[serde(skip_serializing_if = "absent")]
@@ -444,6 +483,9 @@ pub struct Fields {
     /// The function of the caller; null if it is not known.
     #[serde(skip_serializing_if = "absent")]
     caller: Option<String>,
+    /// Whether the caller was inlined where it called; null if no caller is known.
+    #[serde(skip_serializing_if = "absent")]
+    caller_inlined: Option<bool>,
     #[serde(skip_serializing_if = "absent")]
     file: Option<String>,
     #[serde(skip_serializing_if = "absent")]
@@ -495,8 +537,13 @@ impl Value {
             Self::Symbol { module, symbol } => {
                 (Key::Symbol, vec![json!(**module), json!(symbol.as_deref())])
             }
-            Self::Caller { module, symbol } => {
-                (Key::Caller, vec![json!(module.as_deref()), json!(symbol.as_deref())])
+            Self::Inline { module, function } => {
+                (Key::Inline, vec![json!(**module), json!(function.as_deref())])
+            }
+            Self::Caller { module, symbol, is_inlined } => {
+                let is_inlined = module.as_ref().map(|_| is_inlined);
+                let (module, symbol) = (module.as_deref(), symbol.as_deref());
+                (Key::Caller, vec![json!(module), json!(symbol), json!(is_inlined)])
             }
             Self::Line { module, line } => {
                 let (file, line) = line.as_ref().map(|(file, line)| (&**file, line)).unzip();

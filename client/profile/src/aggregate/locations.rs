@@ -7,25 +7,39 @@ use crate::aggregate::key::{Key, Value};
 use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Frame, Symbols};
 use indexmap::{IndexMap, IndexSet};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::num::NonZero;
 use std::sync::Arc;
+
+/// The numbers of a function's values, in the order of [`Key::OF_CODE`]; 0 for a key that is not needed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct CodeNumbers([u32; Key::OF_CODE.len()]);
 
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resolved {
-    /// The numbers of its values, in the order of [`Key::OF_CODE`]; 0 for a key that is not needed.
-    numbers: [u32; Key::OF_CODE.len()],
+    /// Those of the innermost function.
+    pub(crate) code: CodeNumbers,
+    /// What the innermost function was inlined into: an index in [`ResolvedLocations::outer`].
+    outer: Option<NonZero<u32>>,
     /// Whether the filter accepts it.
     pub(crate) passes: bool,
+}
+
+/// A function in a stack.
+#[derive(Clone, Copy)]
+pub(crate) struct StackFunction {
+    pub(crate) code: CodeNumbers,
+    pub(crate) is_inlined: bool,
 }
 
 /// The code at a location, and the index of its module in the recording.
 pub(crate) type Code = (Arc<Frame>, Option<usize>);
 
-impl Resolved {
+impl CodeNumbers {
     /// The number of a key's value.
     pub(crate) fn number(self, key: Key) -> u32 {
-        let mut values = Key::OF_CODE.into_iter().zip(self.numbers);
+        let mut values = Key::OF_CODE.into_iter().zip(self.0);
         values.find(|&(known, _)| known == key).map_or(0, |(_, number)| number)
     }
 }
@@ -65,6 +79,8 @@ pub(crate) struct ResolvedLocations {
     resolved: IndexMap<CodeLocation, Resolved, FxBuildHasher>,
     /// Each value once, by its number.
     values: IndexSet<Value, FxBuildHasher>,
+    /// The functions around inlined ones, innermost first, each chain once; the first is empty.
+    outer: IndexSet<Vec<CodeNumbers>, FxBuildHasher>,
 }
 
 impl ResolvedLocations {
@@ -78,9 +94,13 @@ impl ResolvedLocations {
     ) -> Self {
         let needs_symbols =
             !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
-        let needs = |key| keys.contains(&key) || key == Key::Symbol && keys.contains(&Key::Caller);
+        let needs_inlined = keys.contains(&Key::Inline) || keys.contains(&Key::Caller);
+        let needs = |key| keys.contains(&key) || key == Key::Inline && needs_inlined;
         let mut values: IndexSet<Value, FxBuildHasher> = IndexSet::default();
-        let mut number = |value| values.insert_full(value).0 as u32;
+        let mut outer: IndexSet<Vec<CodeNumbers>, FxBuildHasher> = IndexSet::default();
+        outer.insert(Vec::new());
+        // By the places in memory of what all addresses of an inlined call share.
+        let mut chains: FxHashMap<[usize; 3], u32> = FxHashMap::default();
         let resolve = |&location: &CodeLocation| {
             let (process, ip, mode) = (location.process, location.ip, location.mode());
             let frame = if needs_symbols {
@@ -88,19 +108,45 @@ impl ResolvedLocations {
             } else {
                 symbols.module_alone(process, ip, mode)
             };
-            let numbers = Key::OF_CODE.map(|key| match key.of_code(ip, &frame) {
-                Some(value) if needs(key) => number(value),
-                _ => 0,
-            });
-            (
-                location,
-                Resolved {
-                    numbers,
-                    passes: filter.passes_code(ip, &frame, symbols.paths(&frame.module)),
-                },
-            )
+            let mut numbers = |function| {
+                CodeNumbers(Key::OF_CODE.map(|key| match key.of_code(ip, &frame, function) {
+                    Some(value) if needs(key) => values.insert_full(value).0 as u32,
+                    _ => 0,
+                }))
+            };
+            let code = numbers(frame.innermost());
+            let chain = if needs_inlined && !frame.inlined.is_empty() {
+                let chain = chains.entry(chain_key(&frame));
+                // Their addresses are those of the first location; rows by address need none of them.
+                let mut all = || frame.functions().skip(1).map(&mut numbers).collect();
+                *chain.or_insert_with(|| outer.insert_full(all()).0 as u32)
+            } else {
+                0
+            };
+            let passes = filter.passes_code(ip, &frame, symbols.paths(&frame.module));
+            (location, Resolved { code, outer: NonZero::new(chain), passes })
         };
-        Self { resolved: locations.iter().map(resolve).collect(), values }
+        Self { resolved: locations.iter().map(resolve).collect(), values, outer }
+    }
+
+    /// Whether any function was inlined, as far as keys needed that.
+    pub(crate) fn has_inlined(&self) -> bool {
+        self.outer.len() > 1
+    }
+
+    /// The functions at a location, the innermost first: those that were inlined too, or the first alone.
+    pub(crate) fn functions(
+        &self,
+        resolved: Resolved,
+        with_inlined: bool,
+    ) -> impl DoubleEndedIterator<Item = StackFunction> {
+        let outer = resolved.outer.and_then(|outer| self.outer.get_index(outer.get() as usize));
+        let first = StackFunction { code: resolved.code, is_inlined: outer.is_some() };
+        let outer = outer.filter(|_| with_inlined).map_or(&[][..], Vec::as_slice);
+        let last = outer.len().wrapping_sub(1);
+        let outer = outer.iter().enumerate();
+        let outer = outer.map(move |(at, &code)| StackFunction { code, is_inlined: at != last });
+        std::iter::once(first).chain(outer)
     }
 
     /// One of the locations.
@@ -127,9 +173,11 @@ impl ResolvedLocations {
         resolved
     }
 
-    /// The number of the function that called at this location; 0 if none is known.
-    pub(crate) fn caller_number(&self, location: Option<CodeLocation>) -> u32 {
-        location.map_or(0, |location| self.get(location).number(Key::Symbol) + 1)
+    /// The number of a function that called; 0 if none is known.
+    pub(crate) fn caller_number(caller: Option<StackFunction>) -> u32 {
+        caller.map_or(0, |StackFunction { code, is_inlined }| {
+            2 * (code.number(Key::Inline) + 1) + u32::from(is_inlined)
+        })
     }
 
     /// The value of a key with this number.
@@ -137,13 +185,22 @@ impl ResolvedLocations {
         if key != Key::Caller {
             return self.values.get_index(number as usize).cloned();
         }
-        let caller =
-            number.checked_sub(1).and_then(|number| self.values.get_index(number as usize));
+        let caller = (number / 2).checked_sub(1);
+        let caller = caller.and_then(|number| self.values.get_index(number as usize));
         Some(match caller.cloned() {
-            Some(Value::Symbol { module, symbol }) => {
-                Value::Caller { module: Some(module), symbol }
-            }
-            _ => Value::Caller { module: None, symbol: None },
+            Some(Value::Inline { module, function }) => Value::Caller {
+                module: Some(module),
+                symbol: function,
+                is_inlined: !number.is_multiple_of(2),
+            },
+            _ => Value::Caller { module: None, symbol: None, is_inlined: false },
         })
     }
+}
+
+/// What distinguishes the functions around an inlined one.
+fn chain_key(frame: &Frame) -> [usize; 3] {
+    let place = |text: &Arc<str>| Arc::as_ptr(text).cast::<u8>().addr();
+    let symbol = frame.symbol.as_ref().map_or(0, place);
+    [Arc::as_ptr(&frame.inlined).cast::<u8>().addr(), place(&frame.module), symbol]
 }

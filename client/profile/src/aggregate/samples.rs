@@ -16,7 +16,7 @@ use crate::file::{
     Metadata, Module, ProcessIds, Recording, Slices, StackId, UNKNOWN_PROCESS, mode_of,
 };
 use crate::number::nanoseconds;
-use crate::symbols::{Frame, qualified};
+use crate::symbols::{Frame, SourceFunction, qualified};
 use binned::Binned;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -435,11 +435,23 @@ impl ProcessNames {
     }
 }
 
+/// A level of a picture or of a folded stack.
+#[derive(Clone, Debug)]
+pub struct Level<'a> {
+    pub name: String,
+    /// The name of the function alone, if it is one.
+    pub function: Option<Arc<str>>,
+    /// Whether it is a function that was inlined into the level around it.
+    pub is_inlined: bool,
+    /// The location that it names.
+    pub location: &'a ThreadLocation,
+}
+
 impl ThreadLocation {
-    /// The function with its module, or the module alone.
-    pub fn function(&self) -> String {
-        match &self.frame.symbol {
-            Some(symbol) => qualified(&self.frame.module, symbol),
+    /// One of its functions with its module, or the module alone.
+    fn qualified(&self, function: SourceFunction<'_>) -> String {
+        match function.name {
+            Some(name) => qualified(&self.frame.module, name),
             None => self.frame.module.to_string(),
         }
     }
@@ -450,11 +462,6 @@ impl ThreadLocation {
             Some(name) => format!("{name} ({})", self.thread),
             None => format!("thread {}", self.thread),
         }
-    }
-
-    /// Whether its function is called so in [`Samples::levels`].
-    pub(crate) fn is_called(&self, name: &str) -> bool {
-        self.frame.symbol.as_deref() == Some(name) || self.function() == name
     }
 
     /// The file's own name with the line, `main.c:7`; `None` if the line is not known.
@@ -536,23 +543,45 @@ impl Samples {
         std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
     }
 
-    /// The names of all levels of a location, outermost first, each with the location that it names:
-    /// process and thread; then with call stacks the functions, without them module, symbol and line,
-    /// as far as they are known.
-    pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
-        let mut names: Vec<String> = location.machine.iter().map(ToString::to_string).collect();
-        names.extend([location.process_name.to_string(), location.thread()]);
+    /// All levels of a location, outermost first: process and thread; then with call stacks the
+    /// functions, without them module, symbol, what was inlined into it, and line, as far as they are
+    /// known.
+    pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<Level<'a>> {
+        let plain = |name: String| Level { name, function: None, is_inlined: false, location };
+        let mut levels: Vec<Level<'a>> =
+            location.machine.iter().map(|machine| plain(machine.to_string())).collect();
+        levels.push(plain(location.process_name.to_string()));
+        levels.push(plain(location.thread()));
         if self.has_stacks() {
-            let mut levels: Vec<_> =
-                self.stack(location).map(|frame| (frame.function(), frame)).collect();
-            levels.extend(names.into_iter().rev().map(|name| (name, location)));
-            levels.reverse();
+            let around = levels.len();
+            levels.extend(self.stack(location).flat_map(|location| {
+                location.frame.functions().map(move |function| Level {
+                    name: location.qualified(function),
+                    function: function.name.cloned(),
+                    is_inlined: function.is_inlined,
+                    location,
+                })
+            }));
+            levels.get_mut(around..).unwrap_or_default().reverse();
             return levels;
         }
-        names.push(location.frame.module.to_string());
-        names.extend(location.frame.symbol.as_deref().map(str::to_owned));
-        names.extend(location.file_and_line());
-        names.into_iter().map(|name| (name, location)).collect()
+        levels.push(plain(location.frame.module.to_string()));
+        levels.extend(location.frame.functions().rev().filter_map(|function| {
+            let name = function.name?;
+            Some(Level {
+                name: name.to_string(),
+                function: Some(Arc::clone(name)),
+                is_inlined: function.is_inlined,
+                location,
+            })
+        }));
+        levels.extend(location.file_and_line().map(plain));
+        levels
+    }
+
+    /// Whether any function was inlined at a sample or a call.
+    pub fn has_inlined(&self) -> bool {
+        self.locations.iter().chain(&self.callers).any(|one| !one.frame.inlined.is_empty())
     }
 
     /// The totals of one source, added up where all levels have the same names, each with the first
@@ -565,9 +594,10 @@ impl Samples {
         let mut code: IndexSet<_, FxBuildHasher> = IndexSet::default();
         let mut stacks: IndexSet<_, FxBuildHasher> = IndexSet::default();
         let mut stack = |location: &'a ThreadLocation, callers: &[usize]| {
-            let Frame { module, symbol, file, line, .. } = &*location.frame;
+            let Frame { module, symbol, file, line, inlined, .. } = &*location.frame;
             let line = if has_stacks { None } else { Some((file, line)) };
-            let code = code.insert_full((module, symbol, line)).0;
+            let inlined: Vec<_> = inlined.iter().map(|inlined| &inlined.function).collect();
+            let code = code.insert_full((module, symbol, inlined, line)).0;
             let caller = location.caller.and_then(|caller| callers.get(caller).copied());
             stacks.insert_full((caller, code)).0
         };

@@ -1,6 +1,7 @@
 //! The Firefox Profiler: <https://profiler.firefox.com>, its processed profile format.
 
 use super::{Export, MARKS_MAX, ThreadLocation};
+use crate::aggregate::key::INLINED;
 use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::file::{Identity, Module, NO_PROCESS};
@@ -207,8 +208,21 @@ impl<'a> Writer<'a> {
         location: &ThreadLocation,
     ) -> StackHandle {
         let frame = self.frame(location);
+        let category_pair = frame.category_pair;
         let frame = self.profile.intern_frame(thread, frame);
-        self.profile.intern_stack(thread, caller, frame)
+        let stack = self.profile.intern_stack(thread, caller, frame);
+        // The library writes no frames that are inlined in others, so they are frames without an address.
+        location.frame.functions().rev().filter(|function| function.is_inlined).fold(
+            stack,
+            |caller, function| {
+                let name = function.name.unwrap_or(&location.frame.module);
+                let name = self.profile.intern_string(&format!("{name}{INLINED}"));
+                let flags = FrameFlags::empty();
+                let frame = FrameInfo { frame: Frame::Label(name), category_pair, flags };
+                let frame = self.profile.intern_frame(thread, frame);
+                self.profile.intern_stack(thread, Some(caller), frame)
+            },
+        )
     }
 
     fn frame(&mut self, location: &ThreadLocation) -> FrameInfo {

@@ -1,7 +1,7 @@
 //! Folded stacks: for each place or stack a line with its levels separated by `;`, and the number of
 //! events.
 
-use super::Export;
+use super::{Export, Level};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -10,8 +10,7 @@ pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> 
     let samples = export.samples;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (location, totals) in samples.level_totals_of(&export.source()) {
-        let levels: Vec<String> =
-            samples.levels(location).iter().map(|(name, _)| plain(name)).collect();
+        let levels: Vec<String> = samples.levels(location).iter().map(level).collect();
         let events = lines.entry(levels.join(";")).or_default();
         *events = events.saturating_add(totals.events);
     }
@@ -19,6 +18,14 @@ pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> 
         writeln!(out, "{levels} {events}")?;
     }
     Ok(())
+}
+
+/// What `flamegraph.pl` takes for a mark of inlined functions (FlameGraph, `stackcollapse-perf.pl`).
+const INLINED: &str = "_[i]";
+
+fn level(level: &Level<'_>) -> String {
+    let mark = if level.is_inlined { INLINED } else { "" };
+    plain(&level.name) + mark
 }
 
 /// A name without the characters that separate names and lines.

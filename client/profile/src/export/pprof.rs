@@ -6,7 +6,8 @@
 //! most readers show nothing for a location without a name. Mappings say that their functions are
 //! resolved, because pprof would look for the others' files, of another machine, where it runs; and
 //! whether files and lines are. The busiest program's mapping is the first, which pprof takes for the
-//! program that was profiled.
+//! program that was profiled. A location has a line for each function that was
+//! inlined there, the innermost first, as the format wants it.
 
 use super::{Export, ThreadLocation};
 use crate::aggregate::source_totals::SourceTotals;
@@ -93,6 +94,8 @@ struct Mapping {
     has_filenames: bool,
     #[prost(bool, tag = "9")]
     has_line_numbers: bool,
+    #[prost(bool, tag = "10")]
+    has_inline_frames: bool,
 }
 
 #[derive(Message)]
@@ -107,7 +110,7 @@ struct Location {
     line: Vec<Line>,
 }
 
-#[derive(Clone, Copy, Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
 struct Line {
     #[prost(uint64, tag = "1")]
     function_id: u64,
@@ -228,7 +231,7 @@ struct Tables {
     mappings: Vec<Mapping>,
     mapping_index: HashMap<usize, u64>,
     locations: Vec<Location>,
-    location_index: HashMap<(u64, u64, u64, i64), u64>,
+    location_index: HashMap<(u64, u64, Vec<Line>), u64>,
     /// The locations of [`Samples::callers`](super::Samples::callers), 0 for those not asked for yet: a
     /// thousand stacks of a thousand frames mostly share them.
     callers: Vec<u64>,
@@ -259,12 +262,14 @@ impl Tables {
 
     fn location(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
         let mapping_id = self.mapping(export, location);
-        let frame = &location.frame;
-        // The module if no function is known.
-        let name = frame.symbol.as_ref().unwrap_or(&frame.module);
-        let function_id = self.function(name, frame.file.as_deref().unwrap_or(""));
-        let line = Line { function_id, line: frame.line.unwrap_or(0).into() };
-        self.place(mapping_id, location.address, line)
+        let lines = location.frame.functions().map(|function| {
+            // The module if no function is known.
+            let name = function.name.unwrap_or(&location.frame.module);
+            let function_id = self.function(name, function.file.map_or("", AsRef::as_ref));
+            Line { function_id, line: function.line.unwrap_or(0).into() }
+        });
+        let lines = lines.collect();
+        self.place(mapping_id, location.address, lines)
     }
 
     /// The location of a caller, by its index in the samples' callers.
@@ -280,12 +285,12 @@ impl Tables {
         id
     }
 
-    fn place(&mut self, mapping_id: u64, address: u64, line: Line) -> u64 {
-        let key = (mapping_id, address, line.function_id, line.line);
+    fn place(&mut self, mapping_id: u64, address: u64, line: Vec<Line>) -> u64 {
         let next = self.locations.len() as u64 + 1;
+        let key = (mapping_id, address, line.clone());
         let id = *self.location_index.entry(key).or_insert(next);
         if id == next {
-            self.locations.push(Location { id, mapping_id, address, line: vec![line] });
+            self.locations.push(Location { id, mapping_id, address, line });
         }
         id
     }
@@ -293,7 +298,7 @@ impl Tables {
     /// A location around functions.
     fn level(&mut self, name: &str) -> u64 {
         let function_id = self.function(name, "");
-        self.place(0, 0, Line { function_id, line: 0 })
+        self.place(0, 0, vec![Line { function_id, line: 0 }])
     }
 
     fn function(&mut self, name: &str, filename: &str) -> u64 {
@@ -315,6 +320,7 @@ impl Tables {
         if let Some(mapping) = self.mappings.get_mut(id as usize - 1) {
             mapping.has_filenames |= location.frame.file.is_some();
             mapping.has_line_numbers |= location.frame.line.is_some();
+            mapping.has_inline_frames |= !location.frame.inlined.is_empty();
         }
         id
     }
@@ -334,6 +340,7 @@ impl Tables {
                 has_functions: true,
                 has_filenames: false,
                 has_line_numbers: false,
+                has_inline_frames: false,
             };
             self.mappings.push(mapping);
         }
@@ -355,6 +362,7 @@ mod tests {
     use super::*;
     use crate::aggregate::filter::Filter;
     use crate::aggregate::samples::TrackBy;
+    use crate::export::tests::with_inlined;
     use crate::export::{Format, read};
     use crate::symbols::SymbolPath;
     use std::path::Path;
@@ -381,5 +389,27 @@ mod tests {
             assert!(profile.mapping.iter().all(|mapping| mapping.has_functions));
             assert!((1_u64..).zip(&profile.mapping).all(|(id, mapping)| mapping.id == id));
         }
+    }
+
+    /// The innermost line comes first, and each has the place of the call in its own function.
+    #[test]
+    fn a_location_has_a_line_for_each_function_that_was_inlined() {
+        let samples = with_inlined(false);
+        let profile = profile(&Export::new(&samples, "a", Format::Pprof));
+        let text = |index: i64| profile.string_table[index as usize].as_str();
+        let lines = |location: &Location| {
+            let function = |line: &Line| &profile.function[line.function_id as usize - 1];
+            let lines = location.line.iter();
+            lines
+                .map(|line| (text(function(line).name), text(function(line).filename), line.line))
+                .collect::<Vec<_>>()
+        };
+        let chains: Vec<_> =
+            profile.location.iter().map(lines).filter(|all| all.len() > 1).collect();
+        let chain = vec![("inner", "f.h", 10), ("outer", "f.h", 20), ("f", "f.h", 30)];
+        // The sampled address, and that of a call.
+        assert_eq!(chains, [chain.clone(), chain]);
+        let with_inlined = profile.mapping.iter().filter(|mapping| mapping.has_inline_frames);
+        assert_eq!(with_inlined.map(|mapping| text(mapping.filename)).collect::<Vec<_>>(), ["f"]);
     }
 }

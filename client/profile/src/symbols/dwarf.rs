@@ -13,9 +13,10 @@ mod units;
 use super::bytes::Bytes;
 use super::demangle::Demangler;
 use super::functions::Function;
+use super::image;
+use super::paths::Paths;
 use super::symbol_match::{InlineFrame, SymbolMatch};
 use super::unwind::Unwinding;
-use super::{image, name};
 use crate::budget;
 use flate2::read::ZlibDecoder;
 use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId, UnitOffset};
@@ -49,6 +50,8 @@ pub(super) struct Dwarf {
     demangler: Demangler,
     /// The names of functions that were looked up, by the offsets of their entries.
     names: RefCell<FxHashMap<usize, Arc<str>>>,
+    /// By the offset of a unit, and the index of the file in it.
+    paths: Paths<(Option<usize>, u64)>,
 }
 
 impl Dwarf {
@@ -59,7 +62,13 @@ impl Dwarf {
             let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, LittleEndian));
             Units::open(dwarf, Limits::of(length))
         })?;
-        Ok(Self { opened, base, demangler: Demangler::of(length), names: RefCell::default() })
+        Ok(Self {
+            opened,
+            base,
+            demangler: Demangler::of(length),
+            names: RefCell::default(),
+            paths: Paths::of(length),
+        })
     }
 
     /// The code at an address relative to the module's start; `function` is the symbol table's
@@ -75,15 +84,17 @@ impl Dwarf {
                 return SymbolMatch { function, ..SymbolMatch::default() };
             };
             let mut all = Vec::new();
-            let location = found.location;
-            let mut line = location.map(|(_, line)| line);
+            let (mut file, mut line) = found.location.unzip();
+            let path = |file: Option<u64>| self.path(units, found.unit, file?);
             for call in found.inlined.iter().rev() {
-                all.push(InlineFrame { name: self.name(units, found.unit, call.entry), line });
-                line = Some(call.line);
+                let name = self.name(units, found.unit, call.entry);
+                all.push(InlineFrame { name, file: path(file), line });
+                (file, line) = (call.file, Some(call.line));
             }
             let own = found.function.as_ref();
             let name = own.map(|&(_, entry)| self.name(units, found.unit, entry));
-            all.push(InlineFrame { name: name.clone().unwrap_or_default(), line });
+            let own_name = name.clone().unwrap_or_default();
+            all.push(InlineFrame { name: own_name, file: path(file), line });
             let outer = || {
                 let name = name.filter(|name| !name.is_empty())?.to_string();
                 let relative = |address: u64| address.wrapping_sub(self.base);
@@ -93,9 +104,14 @@ impl Dwarf {
                     own.or_else(part).unwrap_or(address..address.saturating_add(1));
                 Some(Function { name, start, end })
             };
-            let file = location.and_then(|(file, _)| units.file(found.unit, file));
-            SymbolMatch::new(function.or_else(outer), file.as_deref().map(name::shown), &all)
+            SymbolMatch::new(function.or_else(outer), &all)
         })
+    }
+
+    /// The path of a source file of a unit.
+    fn path<'a>(&self, units: &Units<'a>, unit: &Unit<'a>, file: u64) -> Option<Arc<str>> {
+        let key = (units.offset(unit, UnitOffset(0)), file);
+        self.paths.get(key, || units.file(unit, file))
     }
 
     /// The name of an entry; empty if it has none.
@@ -113,7 +129,7 @@ impl Dwarf {
     /// What was left out, if anything was.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let limits = self.opened.with_dependent(|_, units| units.limits().note());
-        limits.into_iter().chain(self.demangler.note())
+        limits.into_iter().chain(self.demangler.note()).chain(self.paths.note())
     }
 }
 

@@ -11,7 +11,7 @@ mod types;
 use super::bytes;
 use super::demangle::{Demangler, with_variable_arguments, without_decoration};
 use super::functions::Function;
-use super::name::shown;
+use super::paths::Paths;
 use super::symbol_match::{InlineFrame, SymbolMatch};
 use super::unwind::Unwinding;
 use crate::budget;
@@ -89,6 +89,8 @@ pub(super) struct Pdb {
     names: RefCell<FxHashMap<Origin, Option<Name>>>,
     /// Names of inlined functions, by the module and the identifier.
     inlined: RefCell<FxHashMap<(usize, u32), Arc<str>>>,
+    /// By the module, and the number of the file in it.
+    paths: Paths<(usize, u32)>,
     /// Whether it has lines.
     pub(super) has_lines: bool,
     /// Whether it was linked with /DEBUG:FASTLINK.
@@ -161,6 +163,7 @@ impl Pdb {
             demangler: Demangler::of(length),
             names: RefCell::default(),
             inlined: RefCell::default(),
+            paths: Paths::of(length),
             is_partial,
             is_32_bit,
         })
@@ -185,21 +188,29 @@ impl Pdb {
             _ => Vec::new(),
         };
         let own = name.as_ref().map(|name| Arc::clone(&name.text)).unwrap_or_default();
+        let path = |file: Option<u32>| self.path(located.module_index, module?, file?);
         let inlined = calls.iter().rev().map(|call| InlineFrame {
             name: self.inlined(located.module_index, call.inlinee),
+            file: path(call.file),
             line: call.line,
         });
         let mut all: Vec<_> = inlined.collect();
-        all.push(InlineFrame { name: Arc::clone(&own), line });
-        let file = calls.last().map_or(file, |innermost| innermost.file);
-        let file = module.zip(file).and_then(|(module, file)| self.modules.file(module, file));
+        all.push(InlineFrame { name: Arc::clone(&own), file: path(file), line });
         let function = (!own.is_empty()).then(|| Function {
             name: own.to_string(),
             start: start.into(),
             end: end.unwrap_or(u32::MAX).into(),
         });
-        let file = file.map(|file| shown(&String::from_utf8_lossy(file)));
-        Some(SymbolMatch::new(function, file, &all))
+        Some(SymbolMatch::new(function, &all))
+    }
+
+    /// The path of a source file of a module.
+    fn path(&self, index: usize, module: &Module, file: u32) -> Option<Arc<str>> {
+        let path = || {
+            let path = self.modules.file(module, file)?;
+            Some(String::from_utf8_lossy(path).into_owned())
+        };
+        self.paths.get((index, file), path)
     }
 
     pub(super) fn functions(&self) -> Vec<Function> {
@@ -226,7 +237,8 @@ impl Pdb {
             "some of its names are cut: their types are too long, too deep or too complex"
                 .to_owned()
         });
-        types.into_iter().chain(self.modules.note()).chain(self.demangler.note())
+        let others = self.modules.note().into_iter().chain(self.demangler.note());
+        types.into_iter().chain(others).chain(self.paths.note())
     }
 
     fn place(&self, address: u32) -> Option<Place> {

@@ -45,9 +45,24 @@ pub struct SymbolPath {
     origin: Option<String>,
     /// What was looked through so far.
     searched: Folders,
+    /// Whether inlined functions are left out.
+    is_without_inlined: bool,
 }
 
 impl SymbolPath {
+    /// The same, for symbols that leave out inlined functions: their code is that of the function that
+    /// exists.
+    #[must_use]
+    pub fn without_inlined(mut self) -> Self {
+        self.is_without_inlined = true;
+        self
+    }
+
+    /// Whether symbols have inlined functions.
+    pub(super) const fn has_inlined(&self) -> bool {
+        !self.is_without_inlined
+    }
+
     /// Parses the contents of `_NT_SYMBOL_PATH` and `--symbol-path`: parts separated by semicolons,
     /// each a folder, `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. An empty
     /// folder is the debuggers' default store, and `srv*` alone is Microsoft's server.

@@ -22,21 +22,30 @@ pub(super) struct SymbolMatch {
 pub(super) struct InlineFrame {
     /// Demangled; empty if it is not known.
     pub(super) name: Arc<str>,
+    /// Where in the source the address is: for the caller of an inlined function, the place of the call.
+    pub(super) file: Option<Arc<str>>,
     pub(super) line: Option<u32>,
 }
 
 impl SymbolMatch {
-    /// What the frames at an address of a function say, the innermost first, and the file of that.
-    pub(super) fn new(
-        function: Option<Function>,
-        file: Option<Arc<str>>,
-        frames: &[InlineFrame],
-    ) -> Self {
-        let inlined = frames.iter().zip(frames.iter().skip(1)).map(|(frame, caller)| Inlined {
+    /// What the frames at an address of a function say, the innermost first; the last is the function.
+    pub(super) fn new(function: Option<Function>, frames: &[InlineFrame]) -> Self {
+        let innermost = frames.first();
+        let own = frames.len().saturating_sub(1);
+        // An inlined function without a name is a part of what it was inlined into.
+        let is_shown = |&(at, frame): &(usize, &InlineFrame)| at == own || !frame.name.is_empty();
+        let shown = || frames.iter().enumerate().filter(is_shown).map(|(_, frame)| frame);
+        let inlined = shown().zip(shown().skip(1)).map(|(frame, caller)| Inlined {
             function: Arc::clone(&frame.name),
+            caller_file: caller.file.clone(),
             caller_line: line(caller),
         });
-        Self { function, file, line: frames.first().and_then(line), inlined: inlined.collect() }
+        Self {
+            function,
+            file: innermost.and_then(|frame| frame.file.clone()),
+            line: innermost.and_then(line),
+            inlined: inlined.collect(),
+        }
     }
 }
 

@@ -495,7 +495,7 @@ impl EdgeKey {
 
     /// What it is grouped by.
     fn sides(&self, key: Key, locations: &ResolvedLocations) -> Sides {
-        let numbers = self.locations().map(|location| locations.get(location).number(key));
+        let numbers = self.locations().map(|location| locations.get(location).code.number(key));
         (!self.hidden).then_some(numbers)
     }
 }

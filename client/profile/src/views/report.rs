@@ -14,14 +14,13 @@ use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Groups, add_up
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, KeyOf, KeyRow, Value, fields, has_totals};
-use crate::aggregate::locations::Resolved;
+use crate::aggregate::locations::{ResolvedLocations, StackFunction};
 use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::share::Share;
 use crate::aggregate::{Aggregate, aggregate, aggregate_files};
 #[cfg(doc)]
 use crate::file::Live;
 use crate::file::{Recording, open_waits};
-use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -68,11 +67,14 @@ impl Query {
         tables.chain(call_tree).chain([base]).collect()
     }
 
-    /// Whether it is of callers or of totals, which only call stacks have.
-    fn needs_stacks(&self) -> bool {
-        self.call_tree
-            || self.sort == Sort::Total
-            || self.tables.iter().flatten().any(|&key| key == Key::Caller)
+    /// Whether it is of callers or of totals, which call stacks have. Functions that were inlined have
+    /// callers without them: `has_inlined` says whether there are any.
+    fn lacks_stacks(&self, has_inlined: bool) -> bool {
+        let by_inline = |by: &[Key]| has_inlined && by.contains(&Key::Inline);
+        let lacks_callers = |by: &Vec<Key>| by.contains(&Key::Caller) && !by_inline(by);
+        self.call_tree && !has_inlined
+            || self.sort == Sort::Total && !self.tables.iter().any(|by| by_inline(by))
+            || self.tables.iter().any(lacks_callers)
     }
 }
 
@@ -105,6 +107,8 @@ pub struct Report {
     pub call_trees: Vec<CallTree>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
+    /// Whether any function was inlined, as far as keys or the call tree needed that.
+    pub has_inlined: bool,
 }
 
 /// Samples by one or more keys.
@@ -321,7 +325,7 @@ impl Report {
         let base = query.filter.group_by();
         let mut keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
         if query.call_tree {
-            keys.extend(CallTree::KEYS);
+            keys.extend(CallTree::RESOLVED);
         }
         let aggregate = Aggregate::new(recording, groups, &query.filter, &keys, symbols)?;
         let sources = aggregate.sources(base);
@@ -344,8 +348,10 @@ impl Report {
                 });
             }
         });
+        let has_inlined = aggregate.locations.has_inlined();
         let recording = aggregate.recording;
-        Ok(Self { recording, sources, total, tables, call_trees, symbols }.with_times())
+        let report = Self { recording, sources, total, tables, call_trees, symbols, has_inlined };
+        Ok(report.with_times())
     }
 
     /// The functions of the tables by symbol, each with its module.
@@ -425,16 +431,22 @@ impl ReportBuilder<'_> {
     ) -> Vec<(Numbers, RowTotals)> {
         let Aggregate { recording, locations, .. } = self.aggregate;
         let key_rows: Vec<&KeyRow> = by.iter().map(|key| key.row()).collect();
-        let with_totals = has_totals(by) && !recording.stacks.is_empty();
+        let by_inline = by.contains(&Key::Inline);
+        let has_callers = !recording.stacks.is_empty() || by_inline && locations.has_inlined();
+        let with_totals = has_totals(by) && has_callers;
         let mut rows: Vec<(Numbers, RowTotals)> = Vec::new();
         let mut near = 0;
         let mut of_callers: FxHashMap<Numbers, u64> = FxHashMap::default();
         let mut counted = FxHashSet::default();
         self.aggregate.each(group_by, source, |entry, totals| {
-            let mut callers = entry.callers(&recording.stacks);
             let code = locations.get_near(entry.location(), &mut near);
-            let mut caller = callers.next();
-            let numbers = self.numbers(&key_rows, entry, code, caller);
+            let callers = entry.callers(&recording.stacks).map(|caller| locations.get(caller));
+            let stack = std::iter::once(code).chain(callers);
+            // Rows are of functions that exist, unless the innermost function of the source is a key.
+            let mut stack = stack.flat_map(|code| locations.functions(code, by_inline));
+            let Some(innermost) = stack.next() else { return };
+            let mut caller = stack.next();
+            let numbers = self.numbers(&key_rows, entry, innermost, caller);
             let row = RowTotals { own: totals, total: with_totals.then_some(totals.events) };
             match rows.last_mut() {
                 Some((last, sum)) if *last == numbers => sum.add(row),
@@ -445,13 +457,13 @@ impl ReportBuilder<'_> {
             }
             counted.clear();
             counted.insert(numbers);
-            while let Some(location) = caller {
-                caller = callers.next();
+            while let Some(function) = caller {
+                caller = stack.next();
                 // The outermost frame has no caller, and so no row.
                 if caller.is_none() && by.contains(&Key::Caller) {
                     break;
                 }
-                let numbers = self.numbers(&key_rows, entry, locations.get(location), caller);
+                let numbers = self.numbers(&key_rows, entry, function, caller);
                 // Where code called itself, the sample counts once.
                 if counted.insert(numbers) {
                     let total = of_callers.entry(numbers).or_default();
@@ -472,15 +484,15 @@ impl ReportBuilder<'_> {
         &self,
         by: &[&KeyRow],
         entry: GroupKey,
-        code: Resolved,
-        caller: Option<CodeLocation>,
+        function: StackFunction,
+        caller: Option<StackFunction>,
     ) -> Numbers {
         let mut numbers = Numbers::default();
         for (number, key) in numbers.iter_mut().zip(by) {
             *number = match key.of {
                 KeyOf::Group { number, .. } => number(&self.aggregate.recording, entry),
-                KeyOf::Code { .. } => code.number(key.key).into(),
-                KeyOf::Caller => self.aggregate.locations.caller_number(caller).into(),
+                KeyOf::Code { .. } => function.code.number(key.key).into(),
+                KeyOf::Caller => ResolvedLocations::caller_number(caller).into(),
             };
         }
         numbers

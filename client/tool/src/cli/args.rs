@@ -627,7 +627,7 @@ pub(crate) struct Report {
     #[arg(long, value_name = "FILE2", help_heading = WHAT, num_args = 1..)]
     pub(crate) diff: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) naming: Naming,
+    pub(crate) naming: InlineNaming,
 }
 
 impl Report {
@@ -662,7 +662,7 @@ pub(crate) struct Annotate {
     #[command(flatten)]
     pub(crate) filters: Filters,
     #[command(flatten)]
-    pub(crate) naming: Naming,
+    pub(crate) naming: InlineNaming,
 }
 
 impl Annotate {
@@ -866,6 +866,24 @@ impl Naming {
     }
 }
 
+/// The same for what shows inlined functions.
+#[derive(Debug, Args)]
+pub(crate) struct InlineNaming {
+    #[command(flatten)]
+    naming: Naming,
+    /// Leave out functions that the compiler inlined: their code is that of the function around them
+    #[arg(long, help_heading = NAMES)]
+    no_inline: bool,
+}
+
+impl InlineNaming {
+    /// Where symbols are looked for.
+    pub(crate) fn path(&self, output: &Output) -> crate::output::error::Result<SymbolPath> {
+        let path = self.naming.path(output)?;
+        Ok(if self.no_inline { path.without_inlined() } else { path })
+    }
+}
+
 /// The same path, with its servers enabled.
 fn downloading(path: &SymbolPath, output: &Output) -> crate::output::error::Result<SymbolPath> {
     if path.servers().is_empty() {
@@ -941,7 +959,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) filters: Filters,
     #[command(flatten)]
-    pub(crate) naming: Naming,
+    pub(crate) naming: InlineNaming,
 }
 
 #[derive(Debug, Args)]

@@ -133,6 +133,8 @@ struct InstructionLine<'a> {
     text: &'a str,
     file: Option<&'a str>,
     line: Option<u32>,
+    /// The innermost function that was inlined there.
+    inline: Option<&'a str>,
     source: &'a str,
     samples: u64,
     events: u64,
@@ -152,6 +154,7 @@ fn instruction_lines(result: &AnnotateResult) -> Vec<InstructionLine<'_>> {
                 text: &row.text,
                 file: row.file.as_deref(),
                 line: row.line,
+                inline: row.inlined.first().map(String::as_str),
                 source: &source.source,
                 samples,
                 events,
@@ -312,11 +315,12 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
     text += &layout.head();
     let mut last = None;
     for instruction in &annotated.instructions {
-        if instruction.line != last && instruction.line.is_some() {
+        let place = (&instruction.line, instruction.inlined.first());
+        if last != Some(place) && instruction.line.is_some() {
             text += &width.left(0, &lines.heading(instruction));
             text += "\n";
         }
-        last.clone_from(&instruction.line);
+        last = Some(place);
         let mut cells = Vec::new();
         let sums = instruction.sums.iter().zip(&annotated.sums);
         for (source, (sum, all)) in sums.enumerate().take(sources) {

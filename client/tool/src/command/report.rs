@@ -100,7 +100,13 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let mut query = query(options, &path, output)?;
     let mut requested = query.tables.len();
     if !options.diff.is_empty() {
-        return diff::run(options, query, &path, output);
+        if query.tables.iter().flatten().any(|&key| key == Key::Inline) {
+            return Err(Error::usage(
+                "`--diff` by `inline`: what a compiler inlines changes from build to build",
+                "`--by symbol` compares the functions that exist.",
+            ));
+        }
+        return diff::run(options, query, &path.without_inlined(), output);
     }
     if output.is_json() {
         if options.by.is_empty() && !options.stack {

@@ -152,7 +152,7 @@ impl Record for Call {
         Field::new(Column::number("events").extra(), |call| events(call.total, call.seconds)),
         Field::new(Column::number("time").extra(), |call| processor_time(call.seconds)),
         Field::new(Column::name("process, function"), |call| {
-            " ".repeat(call.depth as usize) + &call.value.to_string()
+            " ".repeat(call.depth as usize) + &call.to_string()
         }),
     ];
 }

@@ -44,7 +44,7 @@ macro_rules! cases {
 }
 
 cases! {
-    annotate branches counts describe diff errata events exports hybrid marks metrics outputs periods refusals
+    annotate branches counts describe diff errata events exports hybrid inlined marks metrics outputs periods refusals
     reports simulate top topdown tracing
 }
 

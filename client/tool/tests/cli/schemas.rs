@@ -183,7 +183,7 @@ const OPTIONAL: [(&str, &str); 4] = [
 ];
 
 /// The rows of tables have the fields of the keys that were requested.
-const KEYS: &str = "machine source process process_name thread processor core module symbol caller_module caller file line address offset";
+const KEYS: &str = "machine source process process_name thread processor core module symbol inline caller_module caller caller_inlined file line address offset";
 
 fn is_required(schema: &str, path: &str, field: &str) -> bool {
     let has = |list: &str| list.split(' ').any(|word| word == field);

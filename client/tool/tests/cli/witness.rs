@@ -3,6 +3,8 @@
 //!
 //! `HALPROF_SYMBOL_FILES` names a folder with more files, each with its PDB or debug file beside it.
 
+mod inlined;
+
 use crate::cli::binaries::{self, SOURCE, compilers, run};
 use crate::cli::support::{skipped, text};
 use halprof_profile::symbols::{Executable, Function, SymbolPath};
@@ -57,15 +59,15 @@ struct Llvm {
     line: u32,
 }
 
-/// The addresses, spread over the code of a file.
-fn addresses(file: &Path) -> Vec<u64> {
+/// About so many addresses, spread over the code of a file.
+fn addresses(file: &Path, count: u64) -> Vec<u64> {
     let bytes = std::fs::read(file).expect("the file");
     let object = object::File::parse(&*bytes).expect("an executable");
     let sections = object.sections().filter(|section| section.kind() == SectionKind::Text);
     let code: Vec<Range<u64>> =
         sections.map(|section| section.address()..section.address() + section.size()).collect();
     let length: u64 = code.iter().map(|range| range.end - range.start).sum();
-    let step = (length / ADDRESSES).max(1);
+    let step = (length / count).max(1);
     let all = code.into_iter().flat_map(|range| range.step_by(step as usize));
     all.collect()
 }
@@ -80,7 +82,8 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-fn llvm(file: &Path, addresses: &[u64]) -> Option<Vec<Llvm>> {
+/// The frames of each address by `llvm-symbolizer`, the innermost first.
+fn symbolized(file: &Path, addresses: &[u64]) -> Option<Vec<Vec<Value>>> {
     let object = format!("--obj={}", file.display());
     let words: Vec<String> = addresses.iter().map(|address| format!("{address:#x}")).collect();
     let mut all = Vec::new();
@@ -90,22 +93,25 @@ fn llvm(file: &Path, addresses: &[u64]) -> Option<Vec<Llvm>> {
         arguments.extend(some.iter().map(String::as_str));
         let value: Value = serde_json::from_str(&output(SYMBOLIZER, &arguments)?).expect("JSON");
         let several = value.as_array().cloned().unwrap_or_else(|| vec![value]);
-        all.extend(several.iter().map(|one| {
-            let frames = one["Symbol"].as_array().cloned().unwrap_or_default();
-            let (inner, outer) = (frames.first(), frames.last());
-            let start = outer.and_then(|frame| frame["StartAddress"].as_str());
-            let start =
-                start.and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-            Llvm {
-                name: outer
-                    .map_or("", |frame| frame["FunctionName"].as_str().unwrap_or(""))
-                    .to_owned(),
-                start,
-                line: inner.and_then(|frame| frame["Line"].as_u64()).unwrap_or(0) as u32,
-            }
-        }));
+        let frames = several.iter().map(|one| one["Symbol"].as_array().cloned());
+        all.extend(frames.map(Option::unwrap_or_default));
     }
     Some(all)
+}
+
+fn llvm(file: &Path, addresses: &[u64]) -> Option<Vec<Llvm>> {
+    let all = symbolized(file, addresses)?.into_iter().map(|frames| {
+        let (inner, outer) = (frames.first(), frames.last());
+        let start = outer.and_then(|frame| frame["StartAddress"].as_str());
+        let start =
+            start.and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        Llvm {
+            name: outer.map_or("", |frame| frame["FunctionName"].as_str().unwrap_or("")).to_owned(),
+            start,
+            line: inner.and_then(|frame| frame["Line"].as_u64()).unwrap_or(0) as u32,
+        }
+    });
+    Some(all.collect())
 }
 
 /// The unwinding entries by `llvm-readobj`.
@@ -211,7 +217,7 @@ fn reason(
 }
 
 fn compare(file: &Path) -> Option<Comparison> {
-    let addresses = addresses(file);
+    let addresses = addresses(file, ADDRESSES);
     let entries = entries(file)?;
     let path = SymbolPath::parse(text(file.parent().expect("a folder")));
     let executable = Executable::open(file, &path).expect("opened");

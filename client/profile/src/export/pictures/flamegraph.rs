@@ -1,9 +1,10 @@
 //! A flame graph: how the events of one source are divided among processes, threads and functions as
-//! they were called; without call stacks among modules, symbols and lines. The outermost level is at
-//! the top.
+//! they were called; without call stacks among modules, symbols, what was inlined into them, and lines.
+//! The outermost level is at the top.
 
 use super::units::{amount, fraction, share};
 use super::{Drawing, RIGHT, WIDTH, escaped, standalone};
+use crate::aggregate::key::INLINED;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 use crate::export::selection::Export;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 /// The levels, one for each row.
 const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
+/// The same where functions were inlined: as many levels as there are, and the lines below them.
+const INLINED_LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "inlined"];
 /// The levels with call stacks: from the outermost function down.
 const STACK_LEVELS: [&str; 3] = ["process", "thread", "functions"];
 /// The margin at the left for their names.
@@ -40,8 +43,8 @@ const HUES: u32 = 6;
 struct Node {
     totals: Totals,
     class: String,
-    /// The function, if that is what it is: its module is its colour.
-    function: Option<Arc<str>>,
+    /// The function, if that is what it is, and whether it was inlined: its module is its colour.
+    function: Option<(Arc<str>, bool)>,
     within: BTreeMap<String, Node>,
 }
 
@@ -62,7 +65,11 @@ pub fn flamegraph(export: &Export<'_>) -> String {
 }
 
 fn levels(export: &Export<'_>) -> &'static [&'static str] {
-    if export.samples.has_stacks() { &STACK_LEVELS } else { &LEVELS }
+    match (export.samples.has_stacks(), export.samples.has_inlined()) {
+        (true, _) => &STACK_LEVELS,
+        (false, true) => &INLINED_LEVELS,
+        (false, false) => &LEVELS,
+    }
 }
 
 /// The drawing as high as its rows that can be seen, and how high all rows are.
@@ -90,13 +97,14 @@ fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
     for (location, totals) in samples.level_totals_of(source) {
         root.totals.add(totals);
         let mut node = &mut root;
-        for (level, (name, named)) in samples.levels(location).into_iter().enumerate() {
-            node = node.within.entry(name.clone()).or_default();
+        for (depth, level) in samples.levels(location).into_iter().enumerate() {
+            let mark = if level.is_inlined { INLINED } else { "" };
+            node = node.within.entry(format!("{}{mark}", level.name)).or_default();
             node.totals.add(totals);
             if node.class.is_empty() {
-                node.class = class(level, named.mode, &named.frame.module);
-                let symbol = named.frame.symbol.as_ref();
-                node.function = symbol.filter(|_| named.is_called(&name)).cloned();
+                let named = level.location;
+                node.class = class(depth, named.mode, &named.frame.module);
+                node.function = level.function.map(|name| (name, level.is_inlined));
             }
         }
     }
@@ -153,7 +161,13 @@ impl Drawer<'_> {
         let room = WIDTH - LEFT - RIGHT;
         let fitting = (width * room - 8.0) / LETTER;
         let fits = |form: &str| form.chars().count() as f64 <= fitting;
-        let label = node.function.as_deref().map(|symbol| shortened(None, symbol, fits));
+        let label = node.function.as_ref().map(|(symbol, is_inlined)| {
+            let mut label = shortened(None, symbol, fits).to_string();
+            if *is_inlined && fits(&format!("{label}{INLINED}")) {
+                label.push_str(INLINED);
+            }
+            label
+        });
         let label = label.as_deref().unwrap_or(name);
         let letters = label.chars().take(USEFUL).count() as f64;
         let (name, label) = (escaped(name), escaped(label));

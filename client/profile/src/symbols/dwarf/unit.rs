@@ -34,6 +34,8 @@ struct Function {
 #[derive(Clone, Copy)]
 pub(super) struct InlinedCall {
     pub(super) entry: UnitOffset,
+    /// The index of the file of the call.
+    pub(super) file: Option<u64>,
     /// The line of the call; 0 if it has none.
     pub(super) line: u32,
 }
@@ -192,13 +194,17 @@ fn inlined(
             entries.skip_attributes(attributes)?;
             continue;
         }
-        let (mut addresses, mut line) = (Addresses::default(), 0);
+        let (mut addresses, mut file, mut line) = (Addresses::default(), None, 0);
         for &specification in attributes {
             let attribute = entries.read_attribute(specification)?;
-            if attribute.name() == gimli::DW_AT_call_line {
-                line = attribute.udata_value().and_then(|line| line.try_into().ok()).unwrap_or(0);
+            let number = || attribute.udata_value();
+            match attribute.name() {
+                gimli::DW_AT_call_file => file = number(),
+                gimli::DW_AT_call_line => {
+                    line = number().and_then(|line| line.try_into().ok()).unwrap_or(0);
+                }
+                _ => addresses.take(&attribute),
             }
-            addresses.take(&attribute);
         }
         let depth = calls.len();
         calls.push(level);
@@ -206,7 +212,7 @@ fn inlined(
             limits.too_deep();
             continue;
         }
-        let call = InlinedCall { entry, line };
+        let call = InlinedCall { entry, file, line };
         addresses.each(unit, |range| {
             let is_left = limits.entries(1);
             if is_left {

@@ -2,7 +2,7 @@
 
 use super::ReportBuilder;
 use crate::aggregate::aggregator::{GroupBy, GroupKey};
-use crate::aggregate::key::{Fields, Key, Value};
+use crate::aggregate::key::{Fields, INLINED, Key, Value};
 use crate::aggregate::processor_time::ProcessorTime;
 use crate::aggregate::share::Share;
 use crate::aggregate::totals::Totals;
@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Calls with a smaller part of the source's events, as one of so many, are left out.
@@ -32,7 +33,8 @@ struct Node {
     /// Events in its own code.
     own: u64,
     total: Totals,
-    callees: BTreeMap<Value, Node>,
+    /// By the process or the function, and whether that was inlined.
+    callees: BTreeMap<(Value, bool), Node>,
 }
 
 impl Node {
@@ -54,6 +56,8 @@ pub struct Call {
     #[serde(flatten)]
     #[schemars(with = "Fields")]
     pub value: Value,
+    /// Whether the function was inlined into what is above it.
+    pub inlined: bool,
     /// Events in its own code.
     #[serde(rename = "self")]
     pub own: u64,
@@ -66,9 +70,18 @@ pub struct Call {
     pub share: Share,
 }
 
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.value, if self.inlined { INLINED } else { "" })
+    }
+}
+
 impl CallTree {
     /// What a tree is grouped by.
     pub const KEYS: [Key; 2] = [Key::Process, Key::Symbol];
+
+    /// What code is resolved for: a call that was inlined is in the tree too.
+    pub(super) const RESOLVED: [Key; 2] = [Key::Process, Key::Inline];
 
     /// The calls with at least 1 % of the events, each before what it called, those with the most
     /// events first; and how many others there are.
@@ -92,7 +105,7 @@ impl CallTree {
         let mut callees: Vec<_> = node.callees.iter().collect();
         callees.sort_by_key(|(_, callee)| Reverse(callee.total.events));
         let mut omitted = 0;
-        for (value, callee) in callees {
+        for ((value, inlined), callee) in callees {
             if callee.total.events < all.events / CUT {
                 omitted += 1;
                 continue;
@@ -100,6 +113,7 @@ impl CallTree {
             calls.push(Call {
                 depth,
                 value: value.clone(),
+                inlined: *inlined,
                 own: callee.own,
                 total: callee.total.events,
                 seconds: self.time.map(|time| time.seconds(callee.total.events)),
@@ -133,8 +147,8 @@ impl ReportBuilder<'_> {
         self.aggregate.each(group_by, None, |entry, totals| {
             let mut node = roots.entry(entry.source).or_default();
             node.total.add(totals);
-            for value in self.path(entry) {
-                node = node.callees.entry(value).or_default();
+            for callee in self.path(entry) {
+                node = node.callees.entry(callee).or_default();
                 node.total.add(totals);
             }
             node.own = node.own.saturating_add(totals.events);
@@ -146,20 +160,29 @@ impl ReportBuilder<'_> {
         trees.collect()
     }
 
-    /// The process of a sample, then its functions, the outermost first. Functions of one module that
-    /// call one another are one where none of them has a name.
-    fn path(&self, entry: GroupKey) -> impl Iterator<Item = Value> {
+    /// The process of a sample, then its functions, the outermost first, each with whether it was
+    /// inlined. Functions of one module that call one another are one where none of them has a name.
+    fn path(&self, entry: GroupKey) -> impl Iterator<Item = (Value, bool)> {
+        let locations = &self.aggregate.locations;
         let callers = entry.callers(&self.aggregate.recording.stacks);
-        let mut locations: Vec<_> = std::iter::once(entry.location()).chain(callers).collect();
-        locations.reverse();
-        let functions = locations.into_iter().filter_map(|location| {
-            let locations = &self.aggregate.locations;
-            locations.value(Key::Symbol, locations.get(location).number(Key::Symbol))
+        let mut stack: Vec<_> = std::iter::once(entry.location()).chain(callers).collect();
+        stack.reverse();
+        let functions = stack
+            .into_iter()
+            .flat_map(|location| locations.functions(locations.get(location), true).rev());
+        let functions = functions.filter_map(|function| {
+            match locations.value(Key::Inline, function.code.number(Key::Inline))? {
+                Value::Inline { module, function: symbol } => {
+                    Some((Value::Symbol { module, symbol }, function.is_inlined))
+                }
+                _ => None,
+            }
         });
-        let mut functions: Vec<Value> = functions.collect();
+        let mut functions: Vec<(Value, bool)> = functions.collect();
         let is_unnamed = |value: &Value| matches!(value, Value::Symbol { symbol: None, .. });
-        functions.dedup_by(|next, value| is_unnamed(value) && next == value);
-        self.value_of_group(Key::Process, entry).into_iter().chain(functions)
+        functions.dedup_by(|next, callee| is_unnamed(&callee.0) && next == callee);
+        let process = self.value_of_group(Key::Process, entry);
+        process.map(|process| (process, false)).into_iter().chain(functions)
     }
 }
 

@@ -50,7 +50,7 @@ impl Report {
     /// # Errors
     /// Callers are asked for, and there are no call stacks.
     fn checked(self, query: &Query) -> Result<Self> {
-        if query.needs_stacks() && self.recording.stack_counts().is_none() {
+        if query.lacks_stacks(self.has_inlined) && self.recording.stack_counts().is_none() {
             return Err(Error::unavailable(
                 "the recording has no call stacks",
                 "Windows' own tracing records them (an .etl); samples of the driver have none.",
@@ -68,6 +68,7 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
     let tables = tables.collect::<Option<Vec<Table>>>()?;
     let (mut sources, mut total) = (Vec::new(), Totals::default());
     let mut call_trees = Vec::new();
+    let has_inlined = reports.iter().any(|report| report.has_inlined);
     for report in &mut reports {
         CallTree::merge(&mut call_trees, std::mem::take(&mut report.call_trees));
         merge(&mut sources, &report.sources);
@@ -92,7 +93,8 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
     }
     let recordings = reports.into_iter().map(|report| report.recording);
     let recording = Recording::combined(recordings.collect())?;
-    Some(Report { recording, sources, total, tables, call_trees, symbols }.with_times())
+    let report = Report { recording, sources, total, tables, call_trees, symbols, has_inlined };
+    Some(report.with_times())
 }
 
 fn table(tables: &[&Table], query: &Query) -> Option<Table> {

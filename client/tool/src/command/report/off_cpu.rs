@@ -11,7 +11,7 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::results::recording_warnings;
 use crate::results::sample_rows::absent_fields;
 use crate::select::filters::{self, Names};
-use halprof_profile::aggregate::key::{Fields, Value};
+use halprof_profile::aggregate::key::{Fields, INLINED, Value};
 use halprof_profile::file::StackCounts;
 use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};
 use halprof_profile::views::report::{Call, CallTree};
@@ -48,6 +48,8 @@ pub(crate) struct WaitCall {
     #[serde(flatten)]
     #[schemars(with = "Fields")]
     value: Value,
+    /// Whether the function was inlined into what is above it.
+    inlined: bool,
     /// What was waited in its own code.
     self_ns: u64,
     /// The same with all that it called.
@@ -58,8 +60,8 @@ pub(crate) struct WaitCall {
 
 impl From<Call> for WaitCall {
     fn from(call: Call) -> Self {
-        let Call { depth, value, own, total, share, seconds: _ } = call;
-        Self { depth, value, self_ns: own, total_ns: total, share: share.value }
+        let Call { depth, value, inlined, own, total, share, seconds: _ } = call;
+        Self { depth, value, inlined, self_ns: own, total_ns: total, share: share.value }
     }
 }
 
@@ -167,7 +169,8 @@ impl Record for WaitCall {
         Field::new(Column::number("self"), |call| seconds(call.self_ns)),
         Field::new(Column::number("share"), |call| percent(call.share)),
         Field::new(Column::name("process, function"), |call| {
-            " ".repeat(call.depth as usize) + &call.value.to_string()
+            let mark = if call.inlined { INLINED } else { "" };
+            format!("{}{}{mark}", " ".repeat(call.depth as usize), call.value)
         }),
     ];
 }

@@ -174,6 +174,7 @@ pub(crate) mod tests {
                 )],
             }],
             call_trees: Vec::new(),
+            has_inlined: false,
             symbols: vec![Opened {
                 module: Module::default(),
                 name: "".into(),
