@@ -6,6 +6,7 @@
 //! [`Symbols::opened`] says so. No path from untrusted data is opened, and no server is contacted
 //! unless the user wants that ([`SymbolPath::downloading`]).
 
+mod arm64ec;
 mod bytes;
 pub(crate) mod code_location;
 mod code_path;
@@ -79,6 +80,8 @@ pub struct Frame {
     /// The function whose code it is; `a.dll+0x1030` where no symbol names it, but the unwinding
     /// information bounds it.
     pub symbol: Option<Arc<str>>,
+    /// Other names of `symbol`: aliases, and functions that the linker folded into it.
+    pub also: Arc<[Arc<str>]>,
     /// The offset from the start of the function, or of the module if no function is known; `None` if no
     /// module is.
     pub offset: Option<u64>,
@@ -372,6 +375,7 @@ impl Symbols {
                 frame.module = method.module;
             }
             frame.symbol = Some(method.name);
+            frame.also = Arc::default();
             frame.offset = Some(ip - method.start);
         }
         frame
@@ -406,7 +410,7 @@ impl Symbols {
             function = method.map(|method| method.function(loaded)).or(function);
         }
         let image = lookup.image()?;
-        let Function { name, start, end } = function.ok_or(NoCode::Unbounded)?;
+        let Function { name, start, end, .. } = function.ok_or(NoCode::Unbounded)?;
         let section = image.code.at(start).ok_or("its function is in no section of code")?;
         let range = start..end.min(section.range.end);
         self.read(index, &name, &range)
@@ -436,7 +440,7 @@ impl Symbols {
         }
         let lookup = self.lookup(index);
         let image = lookup.image()?;
-        let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
+        let bitness = image.bitness_of(&range)?;
         let bytes = image.bytes(range)?;
         let file = lookup.image_file().unwrap_or(&image.path).to_owned();
         let module = &self.modules[index];
@@ -538,6 +542,7 @@ impl Symbols {
         Frame {
             module: intern(&mut self.texts, name),
             symbol: None,
+            also: Arc::default(),
             offset: None,
             file: None,
             line: None,
@@ -559,7 +564,8 @@ impl Symbols {
         let start = symbol_match.function.as_ref().map_or(0, |function| function.start);
         Frame {
             module: self.names.shown(index),
-            symbol: symbol_match.function.map(|function| intern(texts, &function.name)),
+            symbol: symbol_match.function.as_ref().map(|function| intern(texts, &function.name)),
+            also: symbol_match.function.map(|function| function.also).unwrap_or_default(),
             offset: Some(address.saturating_sub(start)),
             file: symbol_match.file.map(|file| intern(texts, &file)),
             line: symbol_match.line,
@@ -730,6 +736,39 @@ mod tests {
             (is_there, loaded(module), module.start, index)
         });
         best.map(|(index, _)| index)
+    }
+
+    #[test]
+    fn the_functions_at_an_address_have_their_own_places() {
+        let call = |function: &str, line| Inlined {
+            function: function.into(),
+            caller_file: Some("a.h".into()),
+            caller_line: line,
+        };
+        let mut frame = Frame {
+            symbol: Some("f".into()),
+            file: Some("b.h".into()),
+            line: Some(1),
+            inlined: [call("inner", Some(2)), call("outer", None)].into(),
+            ..Frame::default()
+        };
+        let found = |frame: &Frame| {
+            let all = frame.functions().map(|function| {
+                let [name, file] =
+                    [function.name, function.file].map(|text| text.map(ToString::to_string));
+                (name.unwrap_or_default(), function.is_inlined, file, function.line)
+            });
+            all.collect::<Vec<_>>()
+        };
+        let (own, header) = (Some("b.h".to_owned()), Some("a.h".to_owned()));
+        let inlined = [
+            ("inner".to_owned(), true, own.clone(), Some(1)),
+            ("outer".to_owned(), true, header.clone(), Some(2)),
+            ("f".to_owned(), false, header, None),
+        ];
+        assert_eq!(found(&frame), inlined);
+        frame.inlined = Arc::default();
+        assert_eq!(found(&frame), [("f".to_owned(), false, own, Some(1))]);
     }
 
     #[test]

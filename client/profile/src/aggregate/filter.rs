@@ -54,9 +54,9 @@ impl Filter {
     /// Whether samples at an address, whose code is in a frame, can count. `paths` is where the frame's
     /// module was loaded from.
     pub(crate) fn passes_code(&self, address: u64, frame: &Frame, paths: &[Arc<str>]) -> bool {
-        let name = frame.symbol.as_deref();
+        let names = frame.symbol.iter().chain(&*frame.also);
         let meant = |pattern: &FunctionPattern| {
-            name.is_some_and(|name| pattern.matches(&frame.module, paths, name))
+            names.clone().any(|name| pattern.matches(&frame.module, paths, name))
         };
         let addresses = &self.addresses;
         (addresses.is_empty() || addresses.iter().any(|range| range.contains(&address)))

@@ -94,16 +94,22 @@ impl Dwarf {
             let own = found.function.as_ref();
             let name = own.map(|&(_, entry)| self.name(units, found.unit, entry));
             let own_name = name.clone().unwrap_or_default();
-            all.push(InlineFrame { name: own_name, file: path(file), line });
+            all.push(InlineFrame { name: Arc::clone(&own_name), file: path(file), line });
+            let relative = |address: u64| address.wrapping_sub(self.base);
             let outer = || {
                 let name = name.filter(|name| !name.is_empty())?.to_string();
-                let relative = |address: u64| address.wrapping_sub(self.base);
                 let own = own.map(|(code, _)| relative(code.start)..relative(code.end));
                 let part = || Some(unwinding?.part(address)?.range.clone());
                 let Range { start, end } =
                     own.or_else(part).unwrap_or(address..address.saturating_add(1));
-                Some(Function { name, start, end })
+                Some(Function { name, also: Arc::default(), start, end })
             };
+            let function = function.map(|function| {
+                // Of several names of one address, the one whose lines these are.
+                let starts_there =
+                    own.is_some_and(|(code, _)| relative(code.start) == function.start);
+                if starts_there { function.called(&own_name) } else { function }
+            });
             SymbolMatch::new(function.or_else(outer), &all)
         })
     }

@@ -66,7 +66,9 @@ impl Executable {
     pub fn meant(&self, name: &mut FunctionPattern, all: Vec<Function>) -> Vec<Function> {
         let Module { name: module, path, .. } = &self.module;
         let paths: Vec<Arc<str>> = path.iter().map(|path| path.as_str().into()).collect();
-        name.settle(all, |name, function| name.meaning(module, &paths, &function.name))
+        name.settle(all, |name, function| {
+            function.names().filter_map(|own| name.meaning(module, &paths, own)).min()
+        })
     }
 
     /// Whether it names all its functions, not only those that it exports.
@@ -103,7 +105,7 @@ impl Executable {
         if bytes.fold(0, u64::saturating_add) > LONGEST {
             return Err(format!("it has more than {LONGEST} bytes of code"));
         }
-        let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
+        let bitness = self.image.bitness_of_all()?;
         let code = self.image.code()?;
         let mut all = Vec::new();
         for range in ranges {
@@ -141,7 +143,7 @@ impl Executable {
         };
         let starts = ranges.iter().map(|range| range.start).skip(1);
         let ends: Vec<u64> = starts.chain([u64::MAX]).collect();
-        let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
+        let bitness = self.image.bitness_of_all()?;
         let file = self.image.code()?;
         let mut code = Code::default();
         for (range, next) in ranges.into_iter().zip(ends) {

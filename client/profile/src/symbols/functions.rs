@@ -14,17 +14,43 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The most other names of a function that are known: linkers fold thousands of trivial functions, and a
+/// file may give as many names as it likes, each as long as one may be, to one address.
+pub(super) const ALSO_MAX: usize = 64;
+
 /// A function by its addresses relative to the start of its module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Its name, demangled. Where no symbol names its code, the module's name and the offset of its
     /// start: `a.dll+0x1030`.
     pub name: String,
+    /// Other names of the same code: aliases, and functions that the linker folded into it.
+    pub also: Arc<[Arc<str>]>,
     /// Its first address.
     pub start: u64,
     /// The first address after it: by its symbol's size, else by the unwinding information, else
     /// where the next symbol or its section lets it end.
     pub end: u64,
+}
+
+impl Function {
+    /// The same under this name, if it is one of its other names.
+    pub(super) fn called(mut self, name: &str) -> Self {
+        if let Some(at) = self.also.iter().position(|also| **also == *name) {
+            let mut also = self.also.to_vec();
+            let own = also.get_mut(at).map(|other| std::mem::replace(other, (*self.name).into()));
+            if let Some(own) = own {
+                self.name = own.to_string();
+            }
+            self.also = also.into();
+        }
+        self
+    }
+
+    /// All its names, the one that is shown first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.also.iter().map(AsRef::as_ref))
+    }
 }
 
 /// What a symbol's table says of it.
@@ -55,6 +81,8 @@ pub(super) struct Symbol<'a> {
 #[derive(Debug, Default)]
 pub(super) struct SymbolTable<'a> {
     pub(super) all: Vec<Symbol<'a>>,
+    /// Once each of `all` has a start of its own: the others at these starts, in their order.
+    pub(super) others: Vec<Symbol<'a>>,
     /// Whether they are only those that it exports.
     pub(super) only_exports: bool,
 }
@@ -76,8 +104,8 @@ pub(super) struct Functions {
     /// Where each address's function is: a symbol may lie within another.
     segments: Vec<Segment>,
     demangler: Demangler,
-    /// The names of those that were looked up.
-    names: RefCell<FxHashMap<usize, Arc<str>>>,
+    /// The names of those that were looked up, and their other names.
+    names: RefCell<FxHashMap<usize, (Arc<str>, Arc<[Arc<str>]>)>>,
 }
 
 /// A stretch of code of one function.
@@ -94,7 +122,7 @@ impl Functions {
     /// in `code`. A symbol without a size within one that has a size is a label, no function.
     pub(super) fn new(mut symbols: Symbols, code: &Sections, unwinding: &Unwinding) -> Self {
         let segments = symbols.with_dependent_mut(|_, table| {
-            one_for_each_start(&mut table.all, unwinding);
+            table.others = one_for_each_start(&mut table.all, unwinding);
             find_ends(&mut table.all, code, unwinding);
             segments(&table.all)
         });
@@ -128,9 +156,10 @@ impl Functions {
     }
 
     fn function(&self, index: usize) -> Option<Function> {
-        let &Symbol { name, start, end, .. } = self.table()?.all.get(index)?;
+        let table = self.table()?;
+        let &Symbol { name, start, end, .. } = table.all.get(index)?;
         let mut names = self.names.borrow_mut();
-        let shown = || {
+        let shown = |name: &[u8]| {
             if name.len() < NAME {
                 self.demangler.shown(&String::from_utf8_lossy(name))
             } else {
@@ -141,8 +170,19 @@ impl Functions {
                 writer.shown(&start.to_le_bytes())
             }
         };
-        let name = names.entry(index).or_insert_with(shown).to_string();
-        Some(Function { name, start, end: end.unwrap_or(start) })
+        let all = || {
+            let first = table.others.partition_point(|other| other.start < start);
+            let others = table.others.get(first..).unwrap_or_default();
+            let others = others.iter().take_while(|other| other.start == start).take(ALSO_MAX);
+            let own = shown(name);
+            let mut also: Vec<Arc<str>> = others.map(|other| shown(other.name)).collect();
+            also.sort_unstable();
+            also.dedup();
+            also.retain(|other| *other != own);
+            (own, also.into())
+        };
+        let (name, also) = names.entry(index).or_insert_with(all).clone();
+        Some(Function { name: name.to_string(), also, start, end: end.unwrap_or(start) })
     }
 
     /// What was left out of the names, if anything was.
@@ -156,9 +196,10 @@ fn compared(name: &[u8]) -> &[u8] {
     name.get(..256).unwrap_or(name)
 }
 
-/// Keeps one symbol for each start. Of several names for one address, the order is: a function's,
-/// with a size, shortest, alphabetical, all as the table has them.
-fn one_for_each_start(symbols: &mut Vec<Symbol<'_>>, unwinding: &Unwinding) {
+/// Keeps one symbol for each start, and returns the others. Of several names for one address, the order
+/// is: a function's, with a size, shortest, alphabetical, all as the table has them. Others of a lesser
+/// kind are marks of the linker, no names of the function.
+fn one_for_each_start<'a>(symbols: &mut Vec<Symbol<'a>>, unwinding: &Unwinding) -> Vec<Symbol<'a>> {
     symbols.retain(|s| s.kind != SymbolKind::Label || unwinding.begins_at(s.start));
     symbols.sort_by(|a, b| {
         let key = |s: &Symbol<'_>| (s.start, s.kind, s.end.is_none(), s.name.len());
@@ -170,13 +211,22 @@ fn one_for_each_start(symbols: &mut Vec<Symbol<'_>>, unwinding: &Unwinding) {
             }
         })
     });
-    symbols.dedup_by_key(|symbol| symbol.start);
+    let (mut kept, mut others): (Vec<Symbol<'a>>, Vec<Symbol<'a>>) = (Vec::new(), Vec::new());
+    for symbol in symbols.drain(..) {
+        match kept.last().filter(|last| last.start == symbol.start) {
+            Some(last) if last.kind == symbol.kind => others.push(symbol),
+            Some(_) => {}
+            None => kept.push(symbol),
+        }
+    }
+    *symbols = kept;
     let mut reach = 0;
     symbols.retain(|symbol| {
         let is_label = symbol.end.is_none() && symbol.start < reach;
         reach = reach.max(symbol.end.unwrap_or_default());
         !is_label
     });
+    others
 }
 
 /// Gives each symbol an end.
@@ -239,13 +289,13 @@ mod tests {
     }
 
     fn function(name: &str, start: u64, end: u64) -> Function {
-        Function { name: name.to_owned(), start, end }
+        Function { name: name.to_owned(), also: Arc::default(), start, end }
     }
 
     fn functions(all: Vec<Symbol<'static>>, code: Range<u64>, unwinding: &Unwinding) -> Functions {
         let this = std::env::current_exe().expect("this test");
         let bytes = Bytes::open(&this).expect("a file");
-        let symbols = Symbols::new(bytes, |_| SymbolTable { all, only_exports: false });
+        let symbols = Symbols::new(bytes, |_| SymbolTable { all, ..SymbolTable::default() });
         let bytes = (0, code.end - code.start);
         let code = Sections::new([Section { range: code, bytes }], 0);
         Functions::new(symbols, &code, unwinding)
@@ -270,8 +320,11 @@ mod tests {
             Symbol { kind: SymbolKind::Label, ..symbol("label", 0x28, 0x28) },
         ];
         let functions = without_unwinding(all, 0x10..0x40);
-        let expected =
-            [function("a", 0x10, 0x18), function("b", 0x20, 0x30), function("c", 0x30, 0x40)];
+        let a = Function { also: [Arc::from("alias")].into(), ..function("a", 0x10, 0x18) };
+        let expected = [a.clone(), function("b", 0x20, 0x30), function("c", 0x30, 0x40)];
+        let alias = a.clone().called("alias");
+        assert_eq!((alias.name.as_str(), &*alias.also), ("alias", &[Arc::from("a")][..]));
+        assert_eq!(a.clone().called("b"), a);
         assert_eq!(functions.all(), expected);
         for (address, expected) in
             [(0x0F, None), (0x17, Some("a")), (0x18, None), (0x3F, Some("c")), (0x40, None)]

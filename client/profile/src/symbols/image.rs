@@ -1,5 +1,6 @@
 //! A PE or ELF file: its build, its code sections, and the functions that its own tables name.
 
+use super::arm64ec::arm_code;
 use super::bytes::{self, Bytes};
 use super::functions::{self, Symbol, SymbolTable, Symbols};
 use super::sections::{Section, Sections};
@@ -66,7 +67,9 @@ pub(super) struct Image {
     pub(super) identity: Option<Identity>,
     pub(super) stamp: Option<Stamp>,
     /// 32 or 64; `None` if its code is not x86.
-    pub(super) bitness: Option<u32>,
+    bitness: Option<u32>,
+    /// Code of Arm64 in a file of x64, in order.
+    arm: Vec<Range<u64>>,
     /// Its size in memory.
     pub(super) size: u64,
     /// The address of its start in its own tables.
@@ -108,6 +111,10 @@ impl Image {
             identity: identity(file),
             stamp: stamp(file),
             bitness: bitness(file),
+            arm: match file {
+                object::File::Pe64(file) => arm_code(file, base, length),
+                _ => Vec::new(),
+            },
             size: size(file, base),
             base,
             has_dwarf: [INFO.to_owned(), zdebug(INFO)]
@@ -118,6 +125,22 @@ impl Image {
             symbols: None,
             unwinding: Unwinding::of(file, base, length),
         })
+    }
+
+    /// 32 or 64, if a range of its code is of x86 or x64.
+    pub(super) fn bitness_of(&self, range: &Range<u64>) -> Result<u32, String> {
+        let bitness = self.bitness.ok_or("its code is not of x86 or x64")?;
+        let next = self.arm.partition_point(|arm| arm.start < range.end);
+        let before = self.arm.get(..next).unwrap_or_default();
+        if before.iter().any(|arm| range.start < arm.end) {
+            return Err("its code there is of Arm64 (ARM64EC), not of x86 or x64".to_owned());
+        }
+        Ok(bitness)
+    }
+
+    /// The same of all its code.
+    pub(super) fn bitness_of_all(&self) -> Result<u32, String> {
+        self.bitness_of(&(0..u64::MAX))
     }
 
     /// What of the file was left out, if anything was.
@@ -270,11 +293,12 @@ fn symbols<'a>(
     };
     let all: Vec<_> = file.symbols().filter_map(symbol).collect();
     if !all.is_empty() {
-        return SymbolTable { all, only_exports: false };
+        return SymbolTable { all, ..SymbolTable::default() };
     }
     if file.format() == object::BinaryFormat::Elf {
         let dynamic = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
-        return SymbolTable { all: dynamic.filter_map(symbol).collect(), only_exports: true };
+        let all = dynamic.filter_map(symbol).collect();
+        return SymbolTable { all, only_exports: true, ..SymbolTable::default() };
     }
     let bitness = bitness(file);
     let all = match file {
@@ -290,7 +314,7 @@ fn symbols<'a>(
         let end = thunk.map(|length| start.saturating_add(length));
         Some(Symbol { name: name(text)?, start, end, kind: functions::SymbolKind::Function })
     });
-    SymbolTable { all: exports.collect(), only_exports: true }
+    SymbolTable { all: exports.collect(), only_exports: true, ..SymbolTable::default() }
 }
 
 /// What a PE file exports by name, and where that is, relative to its start. The names are in the

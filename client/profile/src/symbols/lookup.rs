@@ -12,6 +12,7 @@ use super::symbol_match::SymbolMatch;
 use crate::file::{Identity, Module};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempPath;
 
 /// Why a path that a recording names is not opened.
@@ -277,7 +278,7 @@ impl Lookup {
             let first = (part.function != start).then(|| self.named(part.function).function);
             let name = first.flatten().map(|function| function.name);
             let name = name.unwrap_or_else(|| format!("{}+{:#x}", self.module, part.function));
-            symbol_match.function = Some(Function { name, start, end });
+            symbol_match.function = Some(Function { name, also: Arc::default(), start, end });
         }
         symbol_match
     }

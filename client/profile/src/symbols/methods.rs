@@ -35,6 +35,7 @@ impl MethodMatch {
     pub(super) fn function(&self, loaded: u64) -> Function {
         Function {
             name: self.name.to_string(),
+            also: Arc::default(),
             start: self.start.saturating_sub(loaded),
             end: self.end.saturating_sub(loaded),
         }

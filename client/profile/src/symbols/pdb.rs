@@ -10,7 +10,7 @@ mod types;
 
 use super::bytes;
 use super::demangle::{Demangler, with_variable_arguments, without_decoration};
-use super::functions::Function;
+use super::functions::{ALSO_MAX, Function};
 use super::paths::Paths;
 use super::symbol_match::{InlineFrame, SymbolMatch};
 use super::unwind::Unwinding;
@@ -18,13 +18,14 @@ use crate::budget;
 use crate::file::Identity;
 use directory::Directory;
 use fields::Fields;
-use modules::{Module, ModuleInfo, Modules, Place};
+use modules::{Module, ModuleInfo, Modules, Place, Procedure};
 use pdb2::{
     AddressMap, DebugInformation, FallibleIterator, MachineType, PDB, PdbInternalSectionOffset,
     Rva, StreamIndex, SymbolIndex, SymbolTable,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -83,10 +84,14 @@ pub(super) struct Pdb {
     contributions: Vec<Contribution>,
     /// In the order of their places, each place once.
     starts: Vec<Start>,
+    /// Further public symbols at these places, in the same order.
+    others: Vec<Start>,
     modules: Modules,
     types: Types,
     demangler: Demangler,
     names: RefCell<FxHashMap<Origin, Option<Name>>>,
+    /// The other names of functions, by their places.
+    also: RefCell<FxHashMap<Place, Arc<[Arc<str>]>>>,
     /// Names of inlined functions, by the module and the identifier.
     inlined: RefCell<FxHashMap<(usize, u32), Arc<str>>>,
     /// By the module, and the number of the file in it.
@@ -145,7 +150,10 @@ impl Pdb {
         }
         // Of several symbols at one place, the first stays.
         starts.sort_by_key(|start| (start.place, start.symbol.is_none()));
-        starts.dedup_by_key(|start| start.place);
+        let mut last = None;
+        let is_first = |start: &Start| last.replace(start.place) != Some(start.place);
+        let (starts, mut others): (Vec<Start>, Vec<Start>) = starts.into_iter().partition(is_first);
+        others.retain(|start| start.symbol.is_some());
         let mut stream = |number: u16| {
             let stream = pdb.raw_stream(StreamIndex(number)).ok().flatten();
             stream.map(|stream| stream.as_slice().to_vec()).unwrap_or_default()
@@ -157,6 +165,8 @@ impl Pdb {
             symbols,
             contributions: merged(contributions),
             starts,
+            others,
+            also: RefCell::default(),
             has_lines: modules.iter().any(|module| module.lines != 0),
             modules: Modules::new(pdb, modules, names.unwrap_or_default(), budget::entries(length)),
             types: Types::of(types, identifiers, is_32_bit, budget::steps(length)),
@@ -198,6 +208,7 @@ impl Pdb {
         all.push(InlineFrame { name: Arc::clone(&own), file: path(file), line });
         let function = (!own.is_empty()).then(|| Function {
             name: own.to_string(),
+            also: self.also(&located, &own),
             start: start.into(),
             end: end.unwrap_or(u32::MAX).into(),
         });
@@ -225,8 +236,13 @@ impl Pdb {
         let function = |address: u32| {
             let located = self.locate(self.place(address)?)?;
             let (start, end) = self.bounds(&located)?;
-            let name = self.name(&located)?.text.to_string();
-            Some(Function { name, start: start.into(), end: end.unwrap_or(start).into() })
+            let name = self.name(&located)?.text;
+            Some(Function {
+                also: self.also(&located, &name),
+                name: name.to_string(),
+                start: start.into(),
+                end: end.unwrap_or(start).into(),
+            })
         };
         all.into_iter().filter_map(function).collect()
     }
@@ -295,21 +311,68 @@ impl Pdb {
             return name.clone();
         }
         let name = match (located.origin, located.module) {
-            (Origin::Procedure(_, index), Some(module)) => self.procedure(located, module, index),
-            (Origin::Start(index), _) => self.public(index).map(|name| self.plain(&name)),
+            (Origin::Procedure(_, index), Some(module)) => {
+                let procedure = module.procedures.get(index);
+                procedure.and_then(|procedure| self.procedure(located, module, procedure))
+            }
+            (Origin::Start(index), _) => {
+                let public = self.starts.get(index).and_then(|start| self.public(start));
+                public.map(|name| self.plain(&name))
+            }
             (Origin::Procedure(..), None) => None,
         };
         self.names.borrow_mut().insert(located.origin, name.clone());
         name
     }
 
-    fn procedure(&self, located: &Located<'_>, module: &Module, index: usize) -> Option<Name> {
-        let procedure = module.procedures.get(index)?;
+    /// The other names of a function that is shown as `own`: further procedures and public symbols at
+    /// its place. A public symbol without parameters is mostly that of a procedure with some.
+    fn also(&self, located: &Located<'_>, own: &Arc<str>) -> Arc<[Arc<str>]> {
+        if let Some(also) = self.also.borrow().get(&located.place) {
+            return Arc::clone(also);
+        }
+        let mut all: Vec<Arc<str>> = Vec::new();
+        if let Some(module) = located.module {
+            let others = module.others(located.place).iter().take(ALSO_MAX);
+            let named = others.filter_map(|other| self.procedure(located, module, other));
+            all.extend(named.map(|name| name.text));
+        }
+        let mut known: HashSet<Arc<str>> = HashSet::new();
+        for name in std::iter::once(own).chain(&all) {
+            let bare = name.split_once('(').map_or(&**name, |(bare, _)| bare);
+            known.extend([Arc::clone(name), bare.into()]);
+        }
+        let at = self.starts.binary_search_by_key(&located.place, |start| start.place);
+        let first = self.others.partition_point(|other| other.place < located.place);
+        let others = self.others.get(first..).unwrap_or_default();
+        let others = others.iter().take_while(|other| other.place == located.place);
+        let publics = at.ok().and_then(|at| self.starts.get(at)).into_iter().chain(others);
+        for name in publics.filter_map(|start| self.public(start)).take(ALSO_MAX) {
+            let text = self.plain(&name).text;
+            if known.insert(Arc::clone(&text)) {
+                all.push(text);
+            }
+        }
+        all.retain(|name| name != own);
+        all.sort_unstable();
+        all.dedup();
+        all.truncate(ALSO_MAX);
+        let all: Arc<[Arc<str>]> = all.into();
+        self.also.borrow_mut().insert(located.place, Arc::clone(&all));
+        all
+    }
+
+    fn procedure(
+        &self,
+        located: &Located<'_>,
+        module: &Module,
+        procedure: &Procedure,
+    ) -> Option<Name> {
         let name = String::from_utf8_lossy(module.name(procedure));
         if procedure.index == 0 && !name.starts_with('?') {
             // A decorated public symbol says more than a name without a type.
             let there = self.starts.binary_search_by_key(&located.place, |start| start.place);
-            let public = there.ok().and_then(|start| self.public(start));
+            let public = there.ok().and_then(|start| self.public(self.starts.get(start)?));
             if let Some(public) = public.filter(|public| public.starts_with('?')) {
                 return Some(self.plain(&public));
             }
@@ -330,8 +393,8 @@ impl Pdb {
     }
 
     /// The name of a public symbol, as the linker knows it.
-    fn public(&self, start: usize) -> Option<String> {
-        let symbol = self.starts.get(start)?.symbol?;
+    fn public(&self, start: &Start) -> Option<String> {
+        let symbol = start.symbol?;
         let symbol = self.symbols.iter_at(symbol).next().ok()??;
         let mut fields = Fields(symbol.raw_bytes());
         fields.bytes(2 + 4 + 4 + 2)?;

@@ -76,6 +76,8 @@ pub struct Annotated {
     pub instructions: Vec<Instruction>,
     /// Samples at addresses where no instruction begins: this code is not the code that ran.
     pub between: u64,
+    /// Other names of the same code: aliases, and functions that the linker folded into it.
+    pub also: Vec<Arc<str>>,
     /// Other functions with samples that the name means, as they can be named.
     pub others: Vec<String>,
     /// The modules whose symbols were needed.
@@ -94,6 +96,8 @@ struct Function {
     build: Option<ModuleBuild>,
     /// Where it starts in its module: static functions may share a name.
     start: u64,
+    /// Other names of its code.
+    also: Arc<[Arc<str>]>,
 }
 
 impl Function {
@@ -110,6 +114,7 @@ impl Function {
             symbol: frame.symbol.unwrap_or_default(),
             build,
             start: ip.wrapping_sub(loaded).wrapping_sub(frame.offset.unwrap_or(0)),
+            also: frame.also,
         }
     }
 }
@@ -168,6 +173,10 @@ impl Annotated {
             check_end(&code, instructions.last())?;
         }
         add_lines(&mut instructions, &mut own.symbols, process, mode);
+        let also = match target {
+            Target::Range(_) => Vec::new(),
+            _ => own.symbols.frame(process, code.start, mode).also.to_vec(),
+        };
         let module = own.symbols.module(process, code.start, mode);
         let module = module.and_then(|module| own.recording.modules.get(module).cloned());
         let mut sums = vec![Totals::default(); sources.len()];
@@ -177,6 +186,7 @@ impl Annotated {
         let code_runs = code_runs.map(|all| all.apply_to(code.start, &mut instructions));
         Ok(Self {
             code,
+            also,
             sums,
             instructions,
             between,
@@ -360,7 +370,9 @@ fn choose_function(
     };
     let meaning = |pattern: &FunctionPattern, (function, samples): &FunctionOf<'_>| {
         let own = by_address.get(samples.location.0)?;
-        pattern.meaning(&function.module, own.symbols.paths(&function.module), &function.symbol)
+        let paths = own.symbols.paths(&function.module);
+        let names = std::iter::once(&function.symbol).chain(&*function.also);
+        names.filter_map(|name| pattern.meaning(&function.module, paths, name)).min()
     };
     let meant = pattern.clone().settle(all, meaning);
     let Some(&(function, samples)) = meant.first() else {

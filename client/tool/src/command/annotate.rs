@@ -43,6 +43,8 @@ pub(crate) struct AnnotateResult {
     symbol: String,
     image: String,
     address: String,
+    /// Other names of the same code: aliases, and functions that the linker folded into it.
+    also: Vec<String>,
     /// Samples at addresses where no instruction of this code begins.
     between: u64,
     others: Vec<String>,
@@ -228,6 +230,7 @@ fn result(files: &[PathBuf], annotated: &Annotated, warnings: Vec<String>) -> An
         image: annotated.code.file.display().to_string(),
         address: format!("{:#x}", annotated.code.start),
         between: annotated.between,
+        also: annotated.also.iter().map(ToString::to_string).collect(),
         others: annotated.others.clone(),
         warnings,
         sources: sources.collect(),
@@ -369,6 +372,9 @@ fn head(annotated: &Annotated, width: Width) -> String {
         symbol => Escaped(qualified(&code.module, symbol)).to_string(),
     };
     let mut text = format!("{} at {:#x}\n", width.left(24, &name), code.start);
+    if let Some(also) = also(annotated) {
+        text += &format!("{}\n", width.prose(0, &also));
+    }
     let interface = &annotated.recording.metadata.interface;
     let mut explanations = Vec::new();
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
@@ -395,6 +401,18 @@ fn head(annotated: &Annotated, width: Width) -> String {
         );
     }
     explanations.iter().fold(text, |text, line| text + &width.prose(0, line) + "\n")
+}
+
+/// What else its code is called: aliases, and functions that the linker folded.
+fn also(annotated: &Annotated) -> Option<String> {
+    const MOST: usize = 5;
+    let names = annotated.also.iter().take(MOST).map(|name| Escaped(name).to_string());
+    let names = names.collect::<Vec<_>>().join(", ");
+    match annotated.also.len() {
+        0 => None,
+        all if all > MOST => Some(format!("also {names} and {} more", all - MOST)),
+        _ => Some(format!("also {names}")),
+    }
 }
 
 /// The share of a source's events at an instruction, and its samples, coloured by heat: red from 5 %,
@@ -518,6 +536,7 @@ mod tests {
             sums: vec![sum(8110); names.len()],
             instructions: instructions.to_vec(),
             between: 0,
+            also: Vec::new(),
             others: Vec::new(),
             symbols: Vec::new(),
             code_runs: None,

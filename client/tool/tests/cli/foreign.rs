@@ -159,6 +159,7 @@ fn frame_of(process: u32, address: u64) -> (Frame, Option<usize>) {
     };
     let text = |text: &str| -> Arc<str> { text.into() };
     let frame = Frame {
+        also: Arc::default(),
         module: text(module),
         symbol: symbol.map(|(name, _)| text(name)),
         offset: Some(address & 0xFF),

@@ -250,3 +250,101 @@ fn the_total_of_incomplete_threads_is_marked() {
     let stat = json(&format!("stat --from {file} --by thread -p 1000"));
     assert_eq!(stat["trace"]["complete"], true);
 }
+
+/// The rows of a trace of strangers by symbol and line, with symbols from its own folder.
+fn rows_of(name: &str) -> Option<(String, Vec<(Value, Value, u64)>)> {
+    let file = shared(&format!("cases/strangers/{name}/t.etl"))?;
+    let folder = Path::new(&file).parent().expect("a folder").display().to_string();
+    let report = json(&format!("report {file} --by symbol,line --symbol-path {folder}"));
+    let rows = list(&report["tables"][0]["parts"][0]["rows"]).iter().map(|row| {
+        (row["symbol"].clone(), row["line"].clone(), row["samples"].as_u64().expect("samples"))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(|row| format!("{row:?}"));
+    Some((format!("{file} --symbol-path {folder}"), rows))
+}
+
+/// What the tools of LLVM say of the programs of these traces.
+#[test]
+fn functions_have_their_own_names_and_lines() {
+    let cases: [(&str, Value); 5] = [
+        // A block of lines ends with its code: the functions behind it have none.
+        (
+            "pdb-line-of-the-function-before",
+            json!([
+                ["first(int)", 2, 7],
+                ["first(int)", 3, 4],
+                ["fourth(int)", 6, 7],
+                ["fourth(int)", 7, 4],
+                ["mainCRTStartup()", 8, 22],
+                ["second", null, 11],
+                ["third", null, 10],
+            ]),
+        ),
+        // Overloads differ in their parameters alone, and this PDB has public symbols alone.
+        (
+            "overloads-public-pdb",
+            json!([
+                ["Conv::put(char const*) const", null, 15],
+                ["Conv::put(double)", null, 11],
+                ["Conv::put(int)", null, 11],
+                ["mainCRTStartup", null, 25],
+            ]),
+        ),
+        (
+            "cxx20-co-await",
+            json!([["mainCRTStartup", null, 5], ["operator co_await(Task)", null, 3]]),
+        ),
+        // The linker folded `beta` into `alpha`, whose line this is.
+        (
+            "folded-same-object",
+            json!([["alpha(int)", 1, 5], ["gamma_(int)", 3, 4], ["mainCRTStartup()", 5, 25]]),
+        ),
+        ("long-name-coff", Value::Null),
+    ];
+    for (name, expected) in cases {
+        let Some((_, rows)) = rows_of(name) else { return };
+        if expected.is_null() {
+            let names = rows.iter().map(|(symbol, ..)| symbol.as_str().expect("a name").len());
+            assert_eq!(names.max(), Some(4096), "{name}");
+            let samples: Vec<u64> = rows.iter().map(|&(.., samples)| samples).collect();
+            assert_eq!(samples, [9, 1, 1], "{name} {rows:?}");
+            continue;
+        }
+        assert_eq!(serde_json::to_value(&rows).expect("JSON"), expected, "{name}");
+    }
+}
+
+/// Both names of folded code lead to it, and each names the other.
+#[test]
+fn folded_functions_are_found_by_each_of_their_names() {
+    let Some((file, _)) = rows_of("folded-same-object") else { return };
+    for name in ["alpha", "beta"] {
+        let annotated = json(&format!("annotate {} {name} {}", split(&file).0, split(&file).1));
+        assert_eq!(
+            (&annotated["symbol"], &annotated["also"]),
+            (&json!("alpha(int)"), &json!(["beta(int)"]))
+        );
+        let report = json(&format!("report {file} --by symbol --symbol {name}"));
+        assert_eq!(
+            samples_by(&report, &["symbol"]),
+            BTreeMap::from([("\"alpha(int)\"".to_owned(), 5)])
+        );
+    }
+}
+
+/// A file, and the options behind it.
+fn split(line: &str) -> (&str, &str) {
+    line.split_once(' ').expect("options")
+}
+
+/// The file says x64, and its code map that this function is of Arm64.
+#[test]
+fn code_of_arm64_in_a_file_of_x64_is_refused() {
+    let Some((file, rows)) = rows_of("arm64ec") else { return };
+    assert_eq!(rows, [(json!("ecwork(int)"), json!(1), 9)]);
+    let (file, options) = split(&file);
+    let ran = halprof(&format!("annotate {file} ecwork {options}"));
+    assert_eq!((ran.status, ran.stdout.as_str()), (5, ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Arm64"), "{}", ran.stderr);
+}

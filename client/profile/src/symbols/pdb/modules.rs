@@ -5,7 +5,7 @@
 use super::fields::Fields;
 use crate::budget::DEPTH;
 use pdb2::{PDB, StreamIndex};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
 use std::ops::Range;
@@ -38,7 +38,7 @@ const HAS_MORE_FILES: u32 = 1;
 const MARKS: [u32; 2] = [0xFE_EFEE, 0xF0_0F00];
 
 /// A place in the code of a PDB: the section's number, from 1 on, and the offset in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) section: u16,
     pub(super) offset: u32,
@@ -98,6 +98,8 @@ pub(super) struct InlinedCall {
 #[derive(Debug)]
 struct Lines {
     place: Place,
+    /// The first offset after it: code behind it, which may be of the same object file, has no lines.
+    end: u32,
     lines: Range<usize>,
 }
 
@@ -112,8 +114,10 @@ struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Module {
     stream: Vec<u8>,
-    /// In the order of their places.
+    /// In the order of their places, each place once.
     pub(super) procedures: Vec<Procedure>,
+    /// Further procedures at these places, whose code the linker folded, in the same order.
+    others: Vec<Procedure>,
     sites: Vec<Site>,
     /// By depth, then by place.
     inlined: Vec<InlinedRange>,
@@ -256,12 +260,31 @@ impl Module {
         is_there.then_some((index, procedure))
     }
 
+    /// The other procedures that have the place of one.
+    pub(super) fn others(&self, place: Place) -> &[Procedure] {
+        let first = self.others.partition_point(|other| other.place < place);
+        let rest = self.others.get(first..).unwrap_or_default();
+        let end = rest.partition_point(|other| other.place <= place);
+        rest.get(..end).unwrap_or_default()
+    }
+
     /// The line of a place, of those of the stretch that a function begins in.
+    ///
+    /// Of procedures at one place, each has its stretch; the first of both stays. Where one has none, the
+    /// stretch may be that of another, and no line is known.
     pub(super) fn line(&self, function: Place, place: Place) -> Option<(u32, u32)> {
         let next = self.stretches.partition_point(|stretch| stretch.place <= function);
-        let stretch = self.stretches.get(next.checked_sub(1)?)?;
-        let own = stretch.place.section == function.section;
-        let lines = self.lines.get(stretch.lines.clone()).filter(|_| own)?;
+        let last = self.stretches.get(next.checked_sub(1)?)?;
+        let first = self.stretches.partition_point(|stretch| stretch.place < last.place);
+        let others = self.others(function).len();
+        if others != 0 && next - first != others + 1 {
+            return None;
+        }
+        let stretch = if others == 0 { last } else { self.stretches.get(first)? };
+        let covered = stretch.place.offset..stretch.end;
+        let is_own = stretch.place.section == function.section
+            && [function, place].iter().all(|place| covered.contains(&place.offset));
+        let lines = self.lines.get(stretch.lines.clone()).filter(|_| is_own)?;
         let next = lines.partition_point(|line| line.offset <= place.offset);
         let line = lines.get(next.checked_sub(1)?)?;
         Some((line.file, line.line))
@@ -314,6 +337,8 @@ impl Module {
             depth: usize,
         }
         let mut open: Vec<Scope> = Vec::new();
+        // Procedures whose code is that of one before; what was inlined is said of the first.
+        let mut known: FxHashSet<Place> = FxHashSet::default();
         let mut fields = Fields(symbols);
         let _signature = fields.u32()?;
         while !fields.0.is_empty() {
@@ -334,8 +359,8 @@ impl Module {
                     let (_from, _to, index) = (record.u32()?, record.u32()?, record.u32()?);
                     let place = Place::of(&mut record)?;
                     let _flags = record.u8()?;
-                    let scope = Scope { end, procedure: Some(place), site: None, depth: 0 };
-                    open.push(scope);
+                    let procedure = Some(place).filter(|_| length == 0 || known.insert(place));
+                    open.push(Scope { end, procedure, site: None, depth: 0 });
                     let name = name_at(&mut record);
                     self.procedures.push(Procedure { place, length, index, name });
                 }
@@ -390,7 +415,11 @@ impl Module {
         self.procedures.retain(|procedure| procedure.length != 0);
         // Of several at one place, the first stays.
         self.procedures.sort_by_key(|procedure| procedure.place);
-        self.procedures.dedup_by_key(|procedure| procedure.place);
+        let mut last = None;
+        let procedures = std::mem::take(&mut self.procedures).into_iter();
+        let is_first =
+            |procedure: &Procedure| last.replace(procedure.place) != Some(procedure.place);
+        (self.procedures, self.others) = procedures.partition(is_first);
         self.inlined.sort_by_key(|one| (one.depth, one.section, one.range.start));
     }
 
@@ -488,9 +517,9 @@ impl Module {
 
     fn read_stretch(&mut self, mut fields: Fields<'_>) -> Option<()> {
         let place = Place::of(&mut fields)?;
-        let (flags, _length) = (fields.u16()?, fields.u32()?);
+        let (flags, length) = (fields.u16()?, fields.u32()?);
         let first = self.lines.len();
-        self.stretches.push(Lines { place, lines: first..first });
+        self.stretches.push(Lines { place, end: place.end(length), lines: first..first });
         while let Some(file) = fields.u32() {
             let (count, _bytes) = (fields.u32()?, fields.u32()?);
             let (lines, _) = fields.bytes((count as usize).checked_mul(8)?)?.as_chunks::<8>();
