@@ -472,7 +472,7 @@ pub(crate) fn read(machine: &mut impl Machine, refusals: Refusals, counter: &Act
     } else {
         machine.read_pmc(config.pmc)
     };
-    // mistake: carry-read
+    // Of a Merge pair RDMSR returns the upper half too, which is no part of this counter's value.
     value & config.width.mask()
 }
 
