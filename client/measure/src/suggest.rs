@@ -15,6 +15,9 @@ pub fn did_you_mean(
     let mut scored: Vec<(f64, String)> = Vec::new();
     for candidate in names {
         let candidate = candidate.as_ref();
+        if !can_be_alike(&name, candidate) {
+            continue;
+        }
         let score = strsim::jaro_winkler(&name, &candidate.to_lowercase());
         if score >= ALIKE {
             scored.push((score, format!("`{candidate}`")));
@@ -28,9 +31,44 @@ pub fn did_you_mean(
     Some(format!("Did you mean {}?", names.join(", ")))
 }
 
+/// Whether two names are of lengths that can be alike: each name of a list is compared letter by letter
+/// with the one that is unknown, which a file may have made long.
+///
+/// Jaro's similarity is at most (shorter / longer + 2) / 3, and Winkler adds at most 0.4 of what is
+/// missing, so the shorter has at least 0.35 of the longer's letters. A letter has 1 to 4 bytes.
+fn can_be_alike(one: &str, other: &str) -> bool {
+    let (shorter, longer) = (one.len().min(other.len()), one.len().max(other.len()));
+    longer / 4 <= 3 * shorter
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_alike_has_lengths_that_can_be() {
+        for (one, other, can_be) in [
+            ("", "", true),
+            ("ab", "abcdefghijkl", true),
+            ("cycles", "instructions", true),
+            ("ab", &*"c".repeat(28), false),
+            ("instructions", &*"c".repeat(300_000), false),
+        ] {
+            assert_eq!(can_be_alike(one, other), can_be, "{one}");
+            assert_eq!(can_be_alike(other, one), can_be, "{one}");
+        }
+        // The longest that are alike: the same beginning, and nothing else.
+        for length in 1..60 {
+            for more in 0..250 {
+                for (letter, added) in [("e", "e"), ("é", "e"), ("e", "é")] {
+                    let one = letter.repeat(length);
+                    let other = one.clone() + &added.repeat(more);
+                    let is_alike = strsim::jaro_winkler(&one, &other) >= ALIKE;
+                    assert!(!is_alike || can_be_alike(&one, &other), "{length} {more}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_slip_is_understood_and_nonsense_is_not() {
