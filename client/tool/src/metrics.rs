@@ -30,6 +30,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const METRICS_MAX: usize = 1000;
 const QUANTITIES_MAX: usize = 1000;
 const SOURCES_MAX: usize = 100;
+/// The most names of sources and quantities in the formulas of a file: each is looked for among all
+/// events of all processors, to say where it can be counted. All of a vendor's metrics have some 600.
+const NAMES_MAX: usize = 2000;
 /// The longest name of a metric or quantity, in bytes.
 const NAME_BYTES_MAX: usize = 100;
 /// The name that stands for the measured time.
@@ -308,9 +311,19 @@ impl Metrics {
             self.check_term(name)?;
             self.default.push(name.get_ref().clone());
         }
-        let mut ids = BTreeSet::new();
+        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for sources in document.quantity.values() {
+            names.extend(sources.iter().map(|source| source.get_ref().clone()));
+        }
         for written in &document.metric {
             let metric = self.metric(written)?;
+            for smt in [false, true] {
+                names.extend(metric.terms(smt).into_iter().map(|term| term.name));
+            }
+            if names.len() > NAMES_MAX {
+                let why = format!("more than {NAMES_MAX} names of what is counted");
+                return Err(wrong(&written.formula, &why));
+            }
             if !ids.insert(written.id.get_ref()) {
                 return Err(wrong(&written.id, "the same id twice"));
             }

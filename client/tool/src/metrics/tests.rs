@@ -124,6 +124,13 @@ fn an_error_in_a_metric_file_names_its_line() {
     let formula = |formula: &str, rest: &str| metric(&format!("formula = \"{formula}\"\n{rest}"));
     let many =
         |text: &str| (0..1001).map(|n| text.replace('#', &n.to_string())).collect::<String>();
+    // Formulas of 450 names, none of which another has.
+    let with_own_names = |metric: u32| {
+        let names: Vec<String> = (0..450).map(|name| format!("A{metric}_{name}")).collect();
+        let formula = names.join("+");
+        format!("[[metric]]\nid = \"m{metric}\"\nname = \"x\"\nformula = \"{formula}\"\n")
+    };
+    let five_with_own_names: String = (0..5).map(with_own_names).collect();
     for (text, line, word) in [
         ("[[metric]\n".to_owned(), 1, ""),
         ("\n\nmetric = 7\n".to_owned(), 3, ""),
@@ -146,6 +153,7 @@ fn an_error_in_a_metric_file_names_its_line() {
         (format!("[quantity]\n{}", many("q#=[\"A\"]\n")), 1001, "1000 quantities"),
         (format!("[quantity]\nq=[{}]\n", "\"A\",".repeat(101)), 2, "100 sources"),
         (many("[[metric]]\nid = \"m#\"\nname = \"x\"\nformula = \"A\"\n"), 4002, "1000 metrics"),
+        (five_with_own_names, 20, "2000 names"),
         (formula(&"A+".repeat(300_000), ""), 5, "1000 names"),
         (formula(&"-".repeat(900_000), ""), 5, "1000 names"),
     ] {

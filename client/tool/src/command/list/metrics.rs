@@ -10,8 +10,12 @@ use crate::select::event_set::countable;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, CpuType};
 use halprof_measure::describe;
+use halprof_measure::selection::EventSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct MetricsResult {
@@ -56,9 +60,10 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
     let search = Search::new(options.pattern.as_deref());
     let all = metrics.all().iter();
     let all = all.filter(|metric| search.finds(&[&metric.id, &metric.name], &[]));
+    let counted = Counted { metrics: &metrics, catalog: &catalog, known: RefCell::default() };
     let result = MetricsResult {
         interface: describe::interface_name(ctx.machine.interface()),
-        metrics: all.map(|metric| ListedMetric::new(metric, &metrics, &catalog)).collect(),
+        metrics: all.map(|metric| ListedMetric::new(metric, &counted)).collect(),
     };
     if result.metrics.is_empty()
         && let Some(pattern) = &options.pattern
@@ -74,22 +79,30 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
 }
 
 impl ListedMetric {
-    fn new(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Self {
-        let terms = metrics.terms(metric);
-        let is_supported = |one: &&CpuType| {
-            terms.iter().all(|term| is_counted(&metrics.names(&term.name), catalog, one))
+    fn new(metric: &Metric, counted: &Counted<'_>) -> Self {
+        let Counted { metrics, catalog, .. } = counted;
+        let terms: Vec<(Term, Rc<Sources>)> =
+            metrics.terms(metric).into_iter().map(|term| counted.with_sources(term)).collect();
+        let is_supported = |&(index, _): &(usize, &CpuType)| {
+            terms.iter().all(|(_, sources)| sources.is_counted.get(index) == Some(&true))
         };
-        let cpu_types: Vec<&CpuType> = catalog.cpu_types().iter().filter(is_supported).collect();
+        let cpu_types: Vec<&CpuType> = catalog
+            .cpu_types()
+            .iter()
+            .enumerate()
+            .filter(is_supported)
+            .map(|(_, one)| one)
+            .collect();
         let cores = cpu_types.iter().filter_map(|one| describe::core_type(&one.processor));
         Self {
             topdown: metric.is_of_slots() && metrics.has_topdown(catalog),
-            spelled: metrics.spelled(metric, |name| source_of(name, metrics, catalog)),
+            spelled: metrics.spelled(metric, |name| counted.sources(name).first.clone()),
             id: metric.id.clone(),
             name: metric.name.clone(),
             unit: metric.unit.clone(),
             note: metric.note.clone(),
             formula: metric.text.clone(),
-            terms: terms.iter().map(|term| ListedTerm::new(term, metrics, catalog)).collect(),
+            terms: terms.into_iter().map(ListedTerm::from).collect(),
             on_request: metric.on_request,
             supported: !cpu_types.is_empty(),
             cores: if catalog.cpu_types().len() > 1 { cores.collect() } else { Vec::new() },
@@ -122,26 +135,50 @@ impl Record for ListedMetric {
     ];
 }
 
-impl ListedTerm {
-    fn new(term: &Term, metrics: &Metrics, catalog: &Catalog) -> Self {
-        Self {
-            name: term.name.clone(),
-            filter: term.filter.clone(),
-            source: source_of(&term.name, metrics, catalog),
-        }
+impl From<(Term, Rc<Sources>)> for ListedTerm {
+    fn from((Term { name, filter }, sources): (Term, Rc<Sources>)) -> Self {
+        Self { name, filter, source: sources.first.clone() }
     }
 }
 
-/// The source that counts a term here.
-fn source_of(term: &str, metrics: &Metrics, catalog: &Catalog) -> Option<String> {
-    let mut names = metrics.names(term).into_iter();
-    names.find(|name| countable(name, catalog).is_some()).map(str::to_owned)
+/// What counts the terms of metrics here, each looked up once: a file may name a thing many times.
+struct Counted<'a> {
+    metrics: &'a Metrics,
+    catalog: &'a Catalog,
+    known: RefCell<HashMap<String, Rc<Sources>>>,
 }
 
-/// Whether a CPU type counts one of these; time needs no counter.
-fn is_counted(names: &[&str], catalog: &Catalog, cpu_type: &CpuType) -> bool {
-    let counts = |name: &&str| {
-        countable(name, catalog).is_some_and(|event| catalog.counts_on(&event, &cpu_type.processor))
-    };
-    names.is_empty() || names.iter().any(counts)
+/// What counts a term here.
+struct Sources {
+    /// The first source of its names that can be counted.
+    first: Option<String>,
+    /// Whether each CPU type counts one of them; time needs no counter.
+    is_counted: Vec<bool>,
+}
+
+impl Counted<'_> {
+    fn with_sources(&self, term: Term) -> (Term, Rc<Sources>) {
+        let sources = self.sources(&term.name);
+        (term, sources)
+    }
+
+    fn sources(&self, term: &str) -> Rc<Sources> {
+        if let Some(known) = self.known.borrow().get(term) {
+            return Rc::clone(known);
+        }
+        let names = self.metrics.names(term);
+        let events: Vec<(&str, EventSpec)> =
+            names.iter().filter_map(|&name| Some((name, countable(name, self.catalog)?))).collect();
+        let is_counted = |cpu_type: &CpuType| {
+            let mut events = events.iter();
+            names.is_empty()
+                || events.any(|(_, event)| self.catalog.counts_on(event, &cpu_type.processor))
+        };
+        let sources = Rc::new(Sources {
+            first: events.first().map(|&(name, _)| name.to_owned()),
+            is_counted: self.catalog.cpu_types().iter().map(is_counted).collect(),
+        });
+        self.known.borrow_mut().insert(term.to_owned(), Rc::clone(&sources));
+        sources
+    }
 }
