@@ -372,9 +372,7 @@ mod tests {
     #[test]
     fn the_first_mapping_is_the_busiest_program_and_all_are_resolved() {
         let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files");
-        for (file, program) in
-            [("net.4.5.2.x64.etl", "Perform.exe"), ("net.4.5.x86.etl", "Perform.exe")]
-        {
+        for file in ["net.4.5.2.x64.etl", "net.4.5.x86.etl"] {
             let path = Path::new(files).join(file);
             if !path.exists() {
                 eprintln!("skipped: no {}", path.display());
@@ -384,8 +382,14 @@ mod tests {
             let samples = read(&[&path], Format::Pprof, tracks, &filter, &SymbolPath::default());
             let samples = samples.expect("a trace");
             let profile = profile(&Export::new(&samples, "a", Format::Pprof));
-            let name = |mapping: &Mapping| &profile.string_table[mapping.filename as usize];
-            assert!(name(&profile.mapping[0]).ends_with(program), "{}", name(&profile.mapping[0]));
+            let mut events: HashMap<&str, u64> = HashMap::new();
+            for (location, totals) in samples.location_totals_of(&samples.sources[0]) {
+                *events.entry(&location.process_name).or_default() += totals.events;
+            }
+            let busiest = events.into_iter().max_by_key(|&(_, events)| events).expect("samples").0;
+            let (program, _) = busiest.rsplit_once(" (").expect("a name with its number");
+            let first = &profile.string_table[profile.mapping[0].filename as usize];
+            assert!(first.ends_with(program), "{first} is not {program}");
             assert!(profile.mapping.iter().all(|mapping| mapping.has_functions));
             assert!((1_u64..).zip(&profile.mapping).all(|(id, mapping)| mapping.id == id));
         }

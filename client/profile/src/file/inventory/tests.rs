@@ -14,6 +14,8 @@ struct Stage(Rc<RefCell<Played>>);
 struct Played {
     now: u64,
     processes: BTreeMap<u32, (String, Vec<Module>)>,
+    /// The names of threads that may be asked for theirs.
+    threads: BTreeMap<u32, String>,
     /// How often modules were scanned.
     looks: u32,
 }
@@ -49,6 +51,10 @@ impl System for Stage {
 
     fn kernel(&mut self) -> Vec<Module> {
         vec![image("ntoskrnl.exe", KERNEL)]
+    }
+
+    fn thread_name(&mut self, thread: u32) -> Option<String> {
+        self.0.borrow().threads.get(&thread).cloned()
     }
 }
 
@@ -119,6 +125,31 @@ fn what_comes_and_goes_is_told_with_its_time() {
     let changes = inventory.scan(4);
     let notifications: Vec<_> = changes.processes.iter().map(|one| &one.name[..]).collect();
     assert_eq!(notifications, ["other.exe", "third.exe"], "one number, two programs");
+}
+
+#[test]
+fn a_thread_that_is_sampled_is_asked_for_its_name() {
+    let (stage, mut inventory) = begun();
+    let on = |thread| Sample { thread, ..sample(7, 0x1_1000) };
+    let name = |thread, name: &str| {
+        stage.0.borrow_mut().threads.insert(thread, name.to_owned());
+    };
+    let told = |inventory: &mut Inventory, threads: &[u32]| -> Vec<(u32, u32, String)> {
+        let samples: Vec<Sample> = threads.iter().map(|&thread| on(thread)).collect();
+        inventory.note_samples(&samples);
+        let threads = inventory.scan(1).threads.into_iter();
+        threads.map(|own| (own.process, own.thread, own.name)).collect()
+    };
+    name(1, "first");
+    name(3, "never sampled");
+    // The second may not be asked, or has no name.
+    assert_eq!(told(&mut inventory, &[1, 2, 1]), [(7, 1, "first".to_owned())]);
+    assert_eq!(told(&mut inventory, &[1, 2]), [], "it is known");
+    name(1, "again");
+    name(2, "late");
+    assert_eq!(told(&mut inventory, &[]), [], "neither is sampled");
+    let names = [(7, 1, "again".to_owned()), (7, 2, "late".to_owned())];
+    assert_eq!(told(&mut inventory, &[2, 1]), names);
 }
 
 #[test]
