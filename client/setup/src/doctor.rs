@@ -161,6 +161,13 @@ impl Facts {
         has_right && tracing.is_some_and(|tracing| tracing.measures && tracing.sources.is_ok())
     }
 
+    /// Whether Windows' own tracing lists counters, beside its timer; `None` if it was not asked, or
+    /// refused to say.
+    fn lists_counters(&self) -> Option<bool> {
+        let sources = self.tracing.as_ref()?.sources.as_ref().ok()?;
+        Some(sources.iter().any(|source| !source.is_timer()))
+    }
+
     /// Whether anything answers.
     pub const fn answered(&self) -> bool {
         matches!(self.driver, Driver::Answers(_))

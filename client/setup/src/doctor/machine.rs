@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 
 pub(super) fn checks(facts: &Facts, described: &Description) -> Vec<Check> {
     let machine = &described.machine;
-    let mut checks = vec![interface(described), hypervisor(described)];
+    let lists_counters = facts.lists_counters();
+    let mut checks =
+        vec![interface(described, lists_counters), hypervisor(described, lists_counters)];
     checks.extend(unknown_models(described));
     // Without a driver nothing beyond CPUID is known.
     if facts.answered() && machine.interface != ProfileInterface::Default as u32 {
@@ -21,7 +23,11 @@ pub(super) fn checks(facts: &Facts, described: &Description) -> Vec<Check> {
     checks
 }
 
-fn interface(described: &Description) -> Check {
+/// What to tell where CPUID hides the counters from the driver, and Windows lists some all the same.
+const LISTED: &str = "Measure by Windows' own tracing (`--machine etw`): Windows lists counters here, whatever its hypervisor shows in CPUID. Nothing has to be turned off.";
+
+/// `lists_counters`: whether Windows' own tracing lists any.
+fn interface(described: &Description, lists_counters: Option<bool>) -> Check {
     let Description { machine, interface, explanation, .. } = described;
     let result = format!("{interface}: {explanation}");
     let check = Check::new("interface", result);
@@ -32,10 +38,13 @@ fn interface(described: &Description) -> Check {
                 "No current Windows boots on this processor: results hold for the model alone.",
                 "Measure a processor that Windows runs on; `halprof machines` lists models of such.",
             ),
+        Some(ProfileInterface::Default) | None if lists_counters == Some(true) => check
+            .warning("The driver would count only time, and sample nothing.", LISTED)
+            .code(ErrorCode::SourceNotSupported.code()),
         Some(ProfileInterface::Default) | None => check
             .problem(
                 "Only time can be counted, and nothing can be sampled.",
-                hint_without_counters(described),
+                hint_without_counters(described, lists_counters),
             )
             .code(ErrorCode::SourceNotSupported.code()),
     }
@@ -58,16 +67,20 @@ fn unknown_models(described: &Description) -> Option<Check> {
 }
 
 /// Why no counter can be used on this machine, and what to do; `None` if counters can be used.
-pub fn no_counters(described: &Description) -> Option<(String, String)> {
+/// `lists_counters`: whether Windows' own tracing lists any, if Windows was asked.
+pub fn no_counters(
+    described: &Description,
+    lists_counters: Option<bool>,
+) -> Option<(String, String)> {
     let interface = ProfileInterface::from_wire(described.machine.interface);
     if interface.is_some_and(|interface| interface != ProfileInterface::Default) {
         return None;
     }
-    Some((described.explanation.clone(), hint_without_counters(described)))
+    Some((described.explanation.clone(), hint_without_counters(described, lists_counters)))
 }
 
 /// What to do if the interface in use has no counters.
-fn hint_without_counters(described: &Description) -> String {
+fn hint_without_counters(described: &Description, lists_counters: Option<bool>) -> String {
     use Reason as R;
     let boot = described.boot();
     match (Reason::from_wire(described.machine.reason), &boot.hypervisor) {
@@ -81,7 +94,7 @@ fn hint_without_counters(described: &Description) -> String {
                 | R::NoCoreCycles,
             ),
             Some(hypervisor),
-        ) => how_to_show(hypervisor, &boot),
+        ) => how_to_show(hypervisor, &boot, lists_counters),
         (Some(R::MonitoringDisabled), _) => {
             "Enable performance monitoring in the firmware setup.".to_owned()
         }
@@ -94,7 +107,7 @@ fn hint_without_counters(described: &Description) -> String {
 const HYPERVISORS: &[(&str, &str)] = &[
     (
         "VMwareVMware",
-        "VMware: in the machine's settings, Processors, Virtualize CPU performance counters (`vpmc.enable = \"TRUE\"` in the .vmx file), with Hyper-V and virtualization-based security off on the host; then run `halprof doctor` again, which tests the counters.",
+        "VMware: in the machine's settings, Processors, Virtualize CPU performance counters (`vpmc.enable = \"TRUE\"` in the .vmx file). Workstation refuses it where Hyper-V runs on the host: then measure on the host itself, or in a guest of Hyper-V. Then run `halprof doctor` again, which tests the counters.",
     ),
     ("KVMKVMKVM", "KVM: `-cpu host,pmu=on`."),
     ("XenVMMXenVMM", "Xen: `vpmu=1` on the hypervisor's command line."),
@@ -105,25 +118,39 @@ const HYPERVISORS: &[(&str, &str)] = &[
     ("TCGTCGTCGTCG", "QEMU without KVM has no counters: use KVM, with `-cpu host,pmu=on`."),
 ];
 
-/// Hyper-V's root partition on Intel: old builds mask the counters, later ones expose them.
-const ROOT_INTEL: &str = "Windows is running on its own hypervisor. From Windows 10 version 1809 on, Windows itself can use the counters: update Windows, or turn off Memory integrity, virtualization-based security and Hyper-V (`bcdedit /set hypervisorlaunchtype off`) and restart. If a later version hides them, look for `hypervisorperfmon` (custom:2500011c) in `bcdedit /enum all`: Microsoft does not document this option, which seems to give the counters to the hypervisor (1) in place of Windows (0).";
-/// Hyper-V's root partition on AMD.
-const ROOT_AMD: &str = "Windows hides AMD's counters while its hypervisor runs. Turn the hypervisor off: Memory integrity and virtualization-based security off, `bcdedit /set hypervisorlaunchtype off`, then restart.";
+/// What comes first under Windows' own hypervisor. Whether it hides counters depends on the build and
+/// the processor (a Ryzen 9 9950X3D2 with Windows 11 counted by tracing under it in August 2026), so
+/// nobody is told to turn off a protection before Windows was asked.
+const LOOK_FIRST: &str = "Windows is running on its own hypervisor, and CPUID does not show what Windows itself may count. Ask Windows first: `halprof --machine etw list`. Where it lists counters, measure by tracing, and leave the hypervisor and Memory integrity as they are. Where it lists its timer alone, `halprof doctor` says what else helps.";
+/// Windows was asked, and lists no counter: Hyper-V's root partition on Intel.
+const ROOT_INTEL: &str = "Windows is running on its own hypervisor and lists no counter. Update Windows: from Windows 10 version 1809 on, it can use Intel's counters there. If a later version hides them, look for `hypervisorperfmon` (custom:2500011c) in `bcdedit /enum all`: Microsoft does not document this option, which seems to give the counters to the hypervisor (1) in place of Windows (0).";
+/// The same on AMD.
+const ROOT_AMD: &str = "Windows is running on its own hypervisor and lists no counter. Update Windows: builds of 2016 to 2019 hide AMD's counters there, and Windows 11 has been seen to list them on a Zen 5.";
+/// What is left if updating Windows does not help.
+const LAST_RESORT: &str = "If it still lists none, measure on another machine. Without the hypervisor the counters are there too, but then Memory integrity, Credential Guard and virtual machines are off: turn it off (`bcdedit /set hypervisorlaunchtype off`) only on a machine that has nothing to protect, and turn it on again afterwards.";
 /// A guest of Hyper-V.
 const GUEST: &str = "Hyper-V guest: turn the machine off and run `Set-VMProcessor -VMName NAME -Perfmon @(\"pmu\")` on the host, which must have an Intel processor. Azure does not offer this.";
 /// KVM or Xen with Hyper-V's enlightenments.
 const UNDER_ANOTHER: &str = "It presents itself as Hyper-V, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): turn them off for this guest, or let them offer performance monitors.";
 
-fn how_to_show(hypervisor: &str, boot: &ProcessorDescription) -> String {
+fn how_to_show(
+    hypervisor: &str,
+    boot: &ProcessorDescription,
+    lists_counters: Option<bool>,
+) -> String {
     if let Some(outer) = &boot.hypervisor_behind {
         return format!("{} {UNDER_ANOTHER}", by_name(outer));
     }
-    match boot.partition {
-        Some("root") if boot.vendor == "GenuineIntel" => ROOT_INTEL.to_owned(),
-        Some("root") => ROOT_AMD.to_owned(),
-        Some(_) => GUEST.to_owned(),
-        None if hypervisor == "Microsoft Hv" => GUEST.to_owned(),
-        None => by_name(hypervisor),
+    match (boot.partition, lists_counters) {
+        (Some("root"), Some(true)) => LISTED.to_owned(),
+        (Some("root"), None) => LOOK_FIRST.to_owned(),
+        (Some("root"), Some(false)) => {
+            let update = if boot.vendor == "GenuineIntel" { ROOT_INTEL } else { ROOT_AMD };
+            format!("{update} {LAST_RESORT}")
+        }
+        (Some(_), _) => GUEST.to_owned(),
+        (None, _) if hypervisor == "Microsoft Hv" => GUEST.to_owned(),
+        (None, _) => by_name(hypervisor),
     }
 }
 
@@ -136,17 +163,20 @@ fn by_name(hypervisor: &str) -> String {
     }
 }
 
-fn hypervisor(described: &Description) -> Check {
+fn hypervisor(described: &Description, lists_counters: Option<bool>) -> Check {
     let check = |result: String| Check::new("hypervisor", result);
     let Some(vendor) = described.boot().hypervisor else {
         return check("none detected".to_owned());
     };
     if described.machine.reason == Reason::HypervisorMasks as u32 {
-        return check(format!(
+        let check = check(format!(
             "{vendor} (Hv#1) masks the counters: leaf 0x40000003 EDX bit 2 is clear"
-        ))
-        .problem("No event can be counted.", "See `interface` above.")
-        .code(ErrorCode::SourceNotSupported.code());
+        ));
+        let check = match lists_counters {
+            Some(true) => check.warning("The driver can count no event.", LISTED),
+            _ => check.problem("No event can be counted.", "See `interface` above."),
+        };
+        return check.code(ErrorCode::SourceNotSupported.code());
     }
     check(format!("{vendor} runs between the processor and Windows: leaf 1 ECX bit 31 is set"))
         .warning(

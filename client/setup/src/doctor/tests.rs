@@ -275,8 +275,8 @@ fn failed_trials_are_problems_with_candidates() {
 #[test]
 fn each_hypervisor_has_its_own_hint() {
     for (vendor, hypervisor, partition, outer, contains) in [
-        ("GenuineIntel", "Microsoft Hv", Some("root"), None, "hypervisorperfmon"),
-        ("AuthenticAMD", "Microsoft Hv", Some("root"), None, "AMD's counters"),
+        ("GenuineIntel", "Microsoft Hv", Some("root"), None, "Ask Windows first"),
+        ("AuthenticAMD", "Microsoft Hv", Some("root"), None, "Ask Windows first"),
         ("GenuineIntel", "Microsoft Hv", Some("guest"), None, "Set-VMProcessor"),
         ("GenuineIntel", "Microsoft Hv", Some("guest"), Some("KVMKVMKVM"), "enlightenments"),
         ("GenuineIntel", "VMwareVMware", None, None, "vpmc.enable"),
@@ -368,7 +368,7 @@ fn what_an_account_was_given_is_shown_and_whether_it_is_in_force() {
 #[test]
 fn why_windows_lists_no_counter_is_told() {
     for (machine, why) in [
-        ("hyperv-root-amd", "turn the hypervisor off"),
+        ("hyperv-root-amd", "update windows: builds of 2016 to 2019 hide amd"),
         ("hyperv-guest-masked", "Set-VMProcessor"),
         ("skylake", "does not know the processor"),
     ] {
@@ -376,6 +376,32 @@ fn why_windows_lists_no_counter_is_told() {
         assert_eq!(check(&facts, "tracing").state, State::Warning, "{machine}");
         let hint = hint(&facts, "tracing").to_lowercase();
         assert!(hint.contains(&why.to_lowercase()), "{machine}: {hint}");
+    }
+}
+
+/// A machine with Windows' own hypervisor is told to turn something off only after Windows was asked,
+/// and has listed no counter.
+#[test]
+fn no_protection_is_given_up_before_windows_was_asked() {
+    const OFF: &str = "hypervisorlaunchtype off";
+    let lists = |sources| Tracing { sources: Ok(sources), ..traces() };
+    let timer = || source(0, "Timer");
+    for machine in ["hyperv-root-amd", "hyperv-root-2012"] {
+        let facts = |tracing| Facts { tracing, ..traced(machine, traces()) };
+        let refused = Tracing { sources: Err(no_driver()), ..traces() };
+        for (tracing, may_say, state) in [
+            (None, false, State::Problem),
+            (Some(refused), false, State::Problem),
+            (Some(lists(vec![timer(), source(19, "TotalCycles")])), false, State::Warning),
+            (Some(lists(vec![timer()])), true, State::Problem),
+        ] {
+            let facts = facts(tracing);
+            let interface = check(&facts, "interface");
+            assert_eq!(interface.state, state, "{machine}");
+            let advice = examine(&facts).into_iter().filter_map(|check| check.hint);
+            let advice = advice.collect::<String>();
+            assert_eq!(advice.contains(OFF), may_say, "{machine}: {advice}");
+        }
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn check(tracing: &Tracing, facts: &Facts) -> Check {
 
 /// Why Windows lists no counter: what hides them from the driver hides them from Windows.
 fn why_no_counters(described: Option<&Description>) -> String {
-    match described.and_then(no_counters) {
+    match described.and_then(|described| no_counters(described, Some(false))) {
         Some((why, hint)) => format!("{why} {hint}"),
         None => "CPUID shows counters: this Windows does not know the processor, or its hypervisor keeps them.".to_owned(),
     }

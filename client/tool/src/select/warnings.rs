@@ -14,7 +14,7 @@ fn only_time(selection: &Selection, ctx: &Context) -> Option<String> {
     if !selection.is_default() {
         return None;
     }
-    let (why, hint) = no_counters(&ctx.machine.describe())?;
+    let (why, hint) = no_counters(&ctx.machine.describe(), None)?;
     Some(format!("{ONLY_TIME}. {why} {hint}"))
 }
 

@@ -99,7 +99,7 @@ impl Context {
 
     /// The same error of something that needs a counter; where there is none, with the reason.
     pub(crate) fn without_counters(&self, error: Error) -> Error {
-        match (error, no_counters(&self.machine.describe())) {
+        match (error, no_counters(&self.machine.describe(), None)) {
             (Error::Measure(refused), Some((why, hint))) => Error::Explained {
                 code: refused.code(),
                 message: format!("{ONLY_TIME}. {why}"),
