@@ -11,8 +11,8 @@ use crate::select::periods;
 use crate::select::sampling_rate::period;
 use crate::select::time::positive;
 use crate::target::context::Context;
-use halprof_measure::Session;
 use halprof_measure::selection::EventSpec;
+use halprof_measure::{Session, Setup};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -110,7 +110,8 @@ fn count(
     indexes: &[usize],
     runner: &mut Runner,
 ) -> Result<(Vec<Vec<u128>>, u64)> {
-    let setup = event_set.setup_of(indexes);
+    // Branches are recorded with samples only, and nothing is sampled here.
+    let setup = Setup { branches: 0, branch_filter: 0, ..event_set.setup_of(indexes) };
     runner.prepare()?;
     let mut session =
         Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup().approximate)?;
