@@ -27,6 +27,10 @@
 // Counts of whole processors.
 #define HALPROF_PROCESSORS 3
 
+// Counts of the thread alone, from the context switches of Windows' own tracing, without the driver.
+// They include the kernel's work and the interrupts on the thread's time.
+#define HALPROF_TRACING 4
+
 // A report as a text table.
 #define HALPROF_TABLE 0
 
@@ -99,6 +103,8 @@ typedef struct halprof_row {
   double deviation;
   // The mean without the lowest and the highest fifth.
   double trimmed_mean;
+  // The spread of empty regions. Counts below 20 times of it say little under `HALPROF_TRACING`.
+  uint64_t spread;
 } halprof_row;
 
 #ifdef __cplusplus
@@ -115,13 +121,16 @@ const char *halprof_error(void);
 // The same as a stable name that programs may compare, such as "does-not-fit".
 const char *halprof_error_code(void);
 
-// Opens a machine: the name of a model, the path of a CPUID dump, or NULL for the installed driver
-// (on systems other than Windows, NULL stands for the model `sapphire-rapids`, if the library has
-// models). `abi` is `HALPROF_ABI`.
+// Opens a machine: the name of a model, the path of a CPUID dump, "etw" for Windows' own tracing, or
+// NULL for the installed driver and, without one, that tracing (on systems other than Windows, NULL
+// stands for the model `sapphire-rapids`, if the library has models). By tracing only regions can be
+// counted; the name of a model is followed by ",backend=etw" for that. `abi` is `HALPROF_ABI`.
 //
 // # Safety
 // `machine` is NULL or ends with a 0; `*opened` is valid for a write.
-int32_t halprof_open(uint32_t abi, const char *machine, struct halprof **opened);
+int32_t halprof_open(uint32_t abi,
+                     const char *machine,
+                     struct halprof **opened);
 
 // Stops counting and closes the machine. Fails while any thread has regions.
 //
@@ -297,8 +306,25 @@ int32_t halprof_counts_read(const struct halprof_counts *counts, uint64_t *value
 // As for `halprof_counts_read`.
 int32_t halprof_counts_cost(const struct halprof_counts *counts, uint64_t *values, size_t length);
 
+// The spread of empty regions, of each count: by `HALPROF_TRACING` a count below 20 times of it says
+// little. The median of those regions is subtracted from each reading already, so that
+// `halprof_counts_cost` is 0.
+//
+// # Safety
+// As for `halprof_counts_read`.
+int32_t halprof_counts_spread(const struct halprof_counts *counts,
+                              uint64_t *values,
+                              size_t length);
+
+// 1 if the machine is a model, otherwise 0.
+//
+// # Safety
+// `counts` is NULL or from `halprof_counts_open`.
+int32_t halprof_counts_modelled(const struct halprof_counts *counts);
+
 // The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
-// runs no threads. 0 if `counts` is NULL.
+// runs no threads. By `HALPROF_TRACING` each reading takes two waits of a millisecond at least: read
+// before and after a batch, not around each call. 0 if `counts` is NULL.
 //
 // # Safety
 // `counts` is NULL or from `halprof_counts_open`.

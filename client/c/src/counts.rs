@@ -99,8 +99,41 @@ pub unsafe extern "C" fn halprof_counts_cost(
     })
 }
 
+/// The spread of empty regions, of each count: by `HALPROF_TRACING` a count below 20 times of it says
+/// little. The median of those regions is subtracted from each reading already, so that
+/// `halprof_counts_cost` is 0.
+///
+/// # Safety
+/// As for `halprof_counts_read`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_counts_spread(
+    counts: *const HalprofCounts,
+    values: *mut u64,
+    length: usize,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let spread = unsafe { lent(counts) }?.own()?.spread();
+        // SAFETY: the caller promises it.
+        copy(unsafe { slice(values, length) }?, spread.values());
+        Ok(())
+    })
+}
+
+/// 1 if the machine is a model, otherwise 0.
+///
+/// # Safety
+/// `counts` is NULL or from `halprof_counts_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_counts_modelled(counts: *const HalprofCounts) -> i32 {
+    // SAFETY: the caller promises it.
+    let lent = unsafe { lent(counts) };
+    lent.map_or(0, |counts| i32::from(counts.counts.modelled()))
+}
+
 /// The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
-/// runs no threads. 0 if `counts` is NULL.
+/// runs no threads. By `HALPROF_TRACING` each reading takes two waits of a millisecond at least: read
+/// before and after a batch, not around each call. 0 if `counts` is NULL.
 ///
 /// # Safety
 /// `counts` is NULL or from `halprof_counts_open`.

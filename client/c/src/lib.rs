@@ -15,7 +15,9 @@ mod text;
 use errors::answer;
 use failure::{Failure, fail, usage};
 use halprof_measure::marks::Channel;
-use halprof_measure::regions::{Method, Passage, RegionRow, Regions, Report, Thread};
+use halprof_measure::regions::{
+    CALIBRATION_TRIES, Method, Passage, RegionRow, Regions, Report, Thread,
+};
 use halprof_measure::{Connection, Error, Machine, Refusal, Session, Sources};
 use owner::Owner;
 use shared_types::Sample;
@@ -42,6 +44,9 @@ pub const HALPROF_THREAD_PROFILING: u32 = 1;
 pub const HALPROF_RDPMC: u32 = 2;
 /// Counts of whole processors.
 pub const HALPROF_PROCESSORS: u32 = 3;
+/// Counts of the thread alone, from the context switches of Windows' own tracing, without the driver.
+/// They include the kernel's work and the interrupts on the thread's time.
+pub const HALPROF_TRACING: u32 = 4;
 
 /// A report as a text table.
 pub const HALPROF_TABLE: u32 = 0;
@@ -52,9 +57,6 @@ pub const HALPROF_JSON: u32 = 2;
 
 /// Not a channel: marks on it are ignored.
 pub const HALPROF_NO_CHANNEL: u32 = u32::MAX;
-
-/// How often an empty region is measured when a thread begins.
-const CALIBRATIONS: usize = 64;
 
 /// A machine, and what is counted on it. Any thread may use it.
 pub struct Halprof(Mutex<Inner>);
@@ -99,6 +101,8 @@ pub struct HalprofRow {
     pub deviation: f64,
     /// The mean without the lowest and the highest fifth.
     pub trimmed_mean: f64,
+    /// The spread of empty regions. Counts below 20 times of it say little under `HALPROF_TRACING`.
+    pub spread: u64,
 }
 
 /// One sample, recorded at an overflow.
@@ -218,9 +222,10 @@ pub extern "C" fn halprof_error_code() -> *const c_char {
     errors::code()
 }
 
-/// Opens a machine: the name of a model, the path of a CPUID dump, or NULL for the installed driver
-/// (on systems other than Windows, NULL stands for the model `sapphire-rapids`, if the library has
-/// models). `abi` is `HALPROF_ABI`.
+/// Opens a machine: the name of a model, the path of a CPUID dump, "etw" for Windows' own tracing, or
+/// NULL for the installed driver and, without one, that tracing (on systems other than Windows, NULL
+/// stands for the model `sapphire-rapids`, if the library has models). By tracing only regions can be
+/// counted; the name of a model is followed by ",backend=etw" for that. `abi` is `HALPROF_ABI`.
 ///
 /// # Safety
 /// `machine` is NULL or ends with a 0; `*opened` is valid for a write.
@@ -342,6 +347,7 @@ pub unsafe extern "C" fn halprof_start(halprof: *mut Halprof, method: u32) -> i3
             HALPROF_THREAD_PROFILING => Some(Method::ThreadProfiling),
             HALPROF_RDPMC => Some(Method::Rdpmc),
             HALPROF_PROCESSORS => Some(Method::Processors),
+            HALPROF_TRACING => Some(Method::Tracing),
             other => {
                 return Err(usage(format!("{other} is no way to count"), "See halprof.h."));
             }
@@ -405,8 +411,10 @@ pub unsafe extern "C" fn halprof_stop(
         let counts = unsafe { text::slice(counts, length) }?;
         let regions = inner.regions()?;
         alone(regions)?;
-        let totals = regions.totals()?;
-        copy(counts, &totals);
+        // By tracing there are none.
+        if !counts.is_empty() {
+            copy(counts, &regions.totals()?);
+        }
         inner.report = Some(regions.report());
         inner.state = State::Idle;
         Ok(())
@@ -540,30 +548,45 @@ pub unsafe extern "C" fn halprof_thread_begin(
         // SAFETY: the `Arc` stored with the thread keeps them at this address for as long as the
         // thread exists.
         let kept: &'static Regions<'static, Machine> = unsafe { &*Arc::as_ptr(&regions) };
-        let thread = HalprofThread {
+        let thread = Box::new(HalprofThread {
             thread: kept.uncalibrated_thread(name, &[])?,
             _regions: regions,
             passages: Vec::new(),
             owner: Owner::here(),
-        };
-        let thread = Box::into_raw(Box::new(thread));
-        *begun = thread;
-        // The path through the C functions is a little longer than Rust's own.
-        let [outer, inner] = [RegionRow::EMPTY_NESTED, RegionRow::EMPTY].map(text::owned);
-        for _ in 0..CALIBRATIONS {
-            let mut passages = [0; 2];
-            let [first, second] = &mut passages;
-            // SAFETY: the thread was made above; the name and the numbers are this function's.
-            unsafe { halprof_enter(thread, outer.as_ptr(), first) };
-            // SAFETY: as above.
-            unsafe { halprof_enter(thread, inner.as_ptr(), second) };
-            // SAFETY: as above.
-            unsafe { halprof_leave(thread, *second) };
-            // SAFETY: as above.
-            unsafe { halprof_leave(thread, *first) };
-        }
+        });
+        *begun = Box::into_raw(calibrated(thread)?);
         Ok(())
     })
+}
+
+/// Measures empty regions by the path through the C functions, which is a little longer than Rust's
+/// own.
+fn calibrated(thread: Box<HalprofThread>) -> Result<Box<HalprofThread>, Failure> {
+    let calibrations = thread.thread.calibrations();
+    let lent = Box::into_raw(thread);
+    let [outer, inner] = [RegionRow::EMPTY_NESTED, RegionRow::EMPTY].map(text::owned);
+    for _ in 0..CALIBRATION_TRIES {
+        for _ in 0..calibrations {
+            let mut passages = [0; 2];
+            let [first, second] = &mut passages;
+            // SAFETY: the thread is this function's, as are the names and the numbers.
+            unsafe { halprof_enter(lent, outer.as_ptr(), first) };
+            // SAFETY: as above.
+            unsafe { halprof_enter(lent, inner.as_ptr(), second) };
+            // SAFETY: as above.
+            unsafe { halprof_leave(lent, *second) };
+            // SAFETY: as above.
+            unsafe { halprof_leave(lent, *first) };
+        }
+        // SAFETY: as above; nobody else has it now.
+        if unsafe { &*lent }.thread.is_calibrated() {
+            break;
+        }
+    }
+    // SAFETY: it came from the box above.
+    let thread = unsafe { Box::from_raw(lent) };
+    thread.thread.calibrated()?;
+    Ok(thread)
 }
 
 /// Ends the regions of the thread; their counts are then in the report.
@@ -772,6 +795,7 @@ impl HalprofRow {
             mean: row.mean,
             deviation: row.deviation.unwrap_or(0.0),
             trimmed_mean: row.trimmed_mean,
+            spread: row.spread,
         }
     }
 }
@@ -810,6 +834,7 @@ const fn number_of(method: Method) -> u32 {
         Method::ThreadProfiling => HALPROF_THREAD_PROFILING,
         Method::Rdpmc => HALPROF_RDPMC,
         Method::Processors => HALPROF_PROCESSORS,
+        Method::Tracing => HALPROF_TRACING,
     }
 }
 
@@ -831,8 +856,7 @@ mod tests {
                 Machine::InProcess(model) => {
                     (0..200).for_each(|_| model.model().spurious_interrupt(0));
                 }
-                #[cfg(windows)]
-                Machine::Driver(_) => panic!("it is modelled"),
+                _ => panic!("it is modelled, and not traced"),
             }
         }
     }

@@ -4,6 +4,7 @@
 use crate::error::Refusal;
 use crate::error::{Error, Result};
 use crate::source::Source;
+use crate::tracing::live::{Live, locked};
 use crate::transport::Transport;
 use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register, Registers};
@@ -112,8 +113,10 @@ fn processor_bits(processors: &[u32]) -> ProcessorBits {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Greets the other side; fails if it speaks another version.
+    /// Greets the other side; fails if it speaks another version. Without the driver nobody is there to
+    /// be greeted, and only regions can be counted.
     pub fn new(transport: T) -> Result<Self> {
+        let is_traced = transport.live().is_some();
         let mut connection = Self {
             transport,
             hello: Hello::new_zeroed(),
@@ -122,8 +125,10 @@ impl<T: Transport> Connection<T> {
             requests: 0,
             output: vec![0; REPLY_BYTES],
         };
-        connection.hello = connection.head(machine::HELLO, &plain(0))?;
-        connection.greeted = true;
+        if !is_traced {
+            connection.hello = connection.head(machine::HELLO, &plain(0))?;
+            connection.greeted = true;
+        }
         Ok(connection)
     }
 
@@ -133,8 +138,14 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Whether the machine is a model.
-    pub const fn modelled(&self) -> bool {
-        self.hello.modelled != 0
+    pub fn modelled(&self) -> bool {
+        let is_traced_model = |live: Live| locked(&*live.tracing).is_modelled();
+        self.hello.modelled != 0 || self.live().is_some_and(is_traced_model)
+    }
+
+    /// What counts threads if nobody answers requests.
+    pub(crate) fn live(&self) -> Option<Live> {
+        self.transport.live()
     }
 
     /// How many requests have been sent so far.

@@ -24,9 +24,11 @@ use crate::catalog::{Catalog, types_of};
 use crate::connection::{Connection, Setup};
 use crate::error::{Error, Result};
 use crate::estimate::Estimate;
-use crate::selection::{self, EventSpec};
+use crate::selection::{self, EventSpec, Item};
 use crate::session::Session;
 use crate::session::SessionConnection;
+use crate::tracing::live::{Countable, Live, locked};
+use crate::tracing::session::plan::{self, TraceEvent};
 use crate::transport::Transport;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -41,6 +43,8 @@ const EMPTY_RUNS: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Sources {
     list: Vec<NamedSource>,
+    /// What Windows' own tracing counts in their place, where that measures.
+    traced: Vec<TraceEvent>,
     /// The processors to count on; empty for all.
     processors: Vec<u32>,
     /// Every processor of the machine.
@@ -83,6 +87,9 @@ impl Sources {
     pub fn named<T: Transport>(connection: &mut Connection<T>, list: &str) -> Result<Self> {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
+        if let Some(live) = connection.live() {
+            return Self::traced(&items, &live);
+        }
         let catalog = Catalog::read(connection, false)?;
         let machine = connection.processors()?;
         let mut named = Vec::new();
@@ -97,7 +104,16 @@ impl Sources {
                 named.push(NamedSource { event, counted_on });
             }
         }
-        Ok(Self { list: named, processors: Vec::new(), machine })
+        Ok(Self { list: named, traced: Vec::new(), processors: Vec::new(), machine })
+    }
+
+    /// All of them have to be counted at once: a region is too short to be scaled.
+    fn traced(items: &[Item], live: &Live) -> Result<Self> {
+        let Countable { sources, counters } = locked(&*live.tracing).countable()?;
+        let mut traced = plan::resolve(items, &sources)?;
+        traced.retain(|event| !event.is_time_by_chance());
+        plan::sessions(&traced, counters, false)?;
+        Ok(Self { list: Vec::new(), traced, processors: Vec::new(), machine: Vec::new() })
     }
 
     /// These sources on these processors only. A name that none of them counts stays, and the
@@ -119,7 +135,14 @@ impl Sources {
 
     /// Their names, each with its filter if it has one, in the order of all counts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.list.iter().map(|source| source.event.label.as_str())
+        let traced = self.traced.iter();
+        let traced = traced.map(|event| event.requested.as_deref().unwrap_or(&event.name));
+        self.list.iter().map(|source| source.event.label.as_str()).chain(traced)
+    }
+
+    /// Windows' numbers of what its own tracing counts.
+    pub(crate) fn traced_ids(&self) -> Vec<u32> {
+        self.traced.iter().map(|event| event.source).collect()
     }
 
     pub(crate) fn events(&self) -> Vec<EventSpec> {

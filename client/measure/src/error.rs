@@ -263,6 +263,14 @@ impl Error {
         Self::Unavailable { message: message.into(), hint: hint.into() }
     }
 
+    /// A workload for a machine that is no model.
+    pub(crate) fn no_workload(workload: &str) -> Self {
+        Self::usage(
+            format!("a real machine takes no workload, and was given `{workload}`"),
+            "Run code of your own, or open a model.",
+        )
+    }
+
     /// The same error, with the name of the source it concerns.
     pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
         match self {

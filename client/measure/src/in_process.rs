@@ -1,5 +1,10 @@
 //! A machine modelled in this process: the driver's own service on software processors.
 
+mod traced;
+
+pub use traced::listed;
+pub(crate) use traced::live;
+
 #[cfg(test)]
 use crate::connection::Connection;
 use crate::error::{Error, Result};
@@ -141,6 +146,19 @@ impl Drop for InProcess {
 const STEP: u64 = 1_000_000;
 /// The largest dump that is read; a dump of 2048 processors is smaller.
 const DUMP_BYTES_MAX: u64 = 64 << 20;
+
+/// Among the options of a model: it measures by a trace, as Windows' own tracing would.
+const BY_TRACE: &str = ",backend=etw";
+
+/// A model without [`BY_TRACE`], and whether it was there.
+pub fn without_backend(machine: &str) -> (String, bool) {
+    match machine.split_once(BY_TRACE) {
+        Some((name, rest)) if rest.is_empty() || rest.starts_with(',') => {
+            (format!("{name}{rest}"), true)
+        }
+        _ => (machine.to_owned(), false),
+    }
+}
 
 /// A machine to model: the name of a built-in model or the path of a CPUID dump, followed by
 /// options, as `halprof --machine` takes them.

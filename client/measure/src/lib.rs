@@ -11,8 +11,9 @@
 //!                                    -> drain    -> samples
 //! ```
 //!
-//! Models are the cargo feature `models`; without it nothing here simulates a processor, and
-//! [`Machine::open`] opens the driver only.
+//! Models are the cargo feature `models`; without it nothing here simulates a processor.
+//! [`Machine::open`] opens the driver or, without one, Windows' own tracing, which counts the regions of
+//! a program's threads and nothing else.
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
 //! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
@@ -58,7 +59,9 @@ pub use connection::{Connection, Fit, Setup};
 pub use count::{Measured, SourceCount, Sources, measure};
 pub use error::{Error, Failure, Hint, Refusal, Remedy, Result};
 #[cfg(feature = "models")]
-pub use in_process::{Code, DEFAULT_MODEL, InProcess, ModelledMachine, short_program, spec};
+pub use in_process::{
+    Code, DEFAULT_MODEL, InProcess, ModelledMachine, listed, short_program, spec, without_backend,
+};
 pub use machine::Machine;
 pub use rdpmc::Clock;
 pub use session::{Effective, Session};
@@ -68,5 +71,5 @@ pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]
 pub use windows::{
-    DebugPrivilege, Driver, EtwCalls, elevated, thread_name, tracer, windows_folder,
+    DebugPrivilege, Driver, EtwCalls, elevated, live, thread_name, tracer, windows_folder,
 };

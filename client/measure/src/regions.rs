@@ -25,10 +25,12 @@
 //! ```
 //!
 //! The report's [`Method`] says where the counts come from: from the thread alone if Windows
-//! accumulates them for it, otherwise from whole processors. The cost of entering and leaving is
-//! measured when a thread begins, subtracted from each passage, nested ones included, and shown in
-//! rows of its own. Count `:u` where you can: interrupts run in kernel mode. A thread reads only
-//! general counters: an event that only a fixed counter counts is read with whole processors.
+//! accumulates them for it, otherwise from whole processors; without the driver, from the context
+//! switches of the thread, with the kernel's work and interrupts on its time. The cost of entering
+//! and leaving is measured when a thread begins, subtracted from each passage, nested ones included,
+//! and shown in rows of its own. Count `:u` where you can: interrupts run in kernel mode. A thread
+//! reads only general counters: an event that only a fixed counter counts is read with whole
+//! processors.
 //!
 //! Programs that keep numbers of their own read and subtract: see [`ThreadCounts`].
 //!
@@ -42,6 +44,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod thread_counts;
+mod traced;
 
 pub use counters::Discard;
 use counters::EVENTS_MAX;
@@ -57,6 +60,7 @@ use crate::error::{Error, Result};
 use crate::platform::Platform;
 use crate::session::Session;
 use crate::session::SessionConnection;
+use crate::tracing::live::{Live, LiveSession};
 use crate::transport::Transport;
 use counters::{Counters, Processors, Reading};
 use method::Offer;
@@ -64,25 +68,51 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use traced::Traced;
 
 /// The number of passages of one region that a thread keeps; any more are counted as
 /// [`Discard::Full`].
 const PASSAGES_MAX: usize = 1 << 20;
 
-/// The number of times that an empty region is measured when a thread begins.
-const CALIBRATIONS: usize = 64;
+/// How often the empty regions of a thread are measured, if none of them could be counted.
+pub const CALIBRATION_TRIES: usize = 2;
+
+/// So many passages wait at most for their counts while a thread is in no region.
+const PENDING_MAX: usize = 1024;
+
+/// What counts by context switches include.
+const NOTES_OF_TRACING: [&str; 2] = [
+    "the counts include the kernel's work for the thread, and the interrupts and deferred calls that hit its time",
+    "the median of empty regions is subtracted; the thread waits a millisecond or more at either end of a region",
+];
 
 /// Sources counted for the regions of any number of threads. Counting ends when this is dropped.
 #[derive(Debug)]
 pub struct Regions<'a, T: Transport> {
-    session: Arc<Mutex<Session<'a, T>>>,
-    offer: Offer<'a>,
+    counted: Counted<'a, T>,
     sources: Vec<String>,
     /// The report, without any thread's counts.
     about: Report,
     /// The chosen processors; empty for all.
     processors: Vec<u32>,
     logs: Mutex<Vec<Log>>,
+}
+
+/// What counts.
+#[derive(Debug)]
+enum Counted<'a, T: Transport> {
+    Session { session: Arc<Mutex<Session<'a, T>>>, offer: Offer<'a> },
+    Traced { session: Arc<LiveSession>, connection: Mutex<SessionConnection<'a, T>> },
+}
+
+impl<'a, T: Transport + Send + 'a> Counted<'a, T> {
+    /// The counters of the calling thread.
+    fn counters(&self, processors: &[u32]) -> Result<Box<dyn Counters + 'a>> {
+        match self {
+            Self::Session { session, offer } => offer.counters(session, processors),
+            Self::Traced { session, .. } => Ok(Box::new(Traced::new(session))),
+        }
+    }
 }
 
 impl<'a, T: Transport> Regions<'a, T> {
@@ -117,6 +147,15 @@ impl<'a, T: Transport> Regions<'a, T> {
         method: Option<Method>,
         platform: Option<&'a dyn Platform>,
     ) -> Result<Self> {
+        if let Some(live) = connection.live() {
+            return Self::open_traced(connection, sources, method, &live);
+        }
+        if method == Some(Method::Tracing) {
+            return Err(Error::unavailable(
+                "the driver counts here, and not Windows' own tracing",
+                "Open the machine by tracing: its name is `etw`.",
+            ));
+        }
         check_fit(&mut connection, sources)?;
         let modelled = connection.modelled();
         let ticks_a_second = connection.machine()?.timestamp_frequency;
@@ -131,13 +170,51 @@ impl<'a, T: Transport> Regions<'a, T> {
             rule: RULE.to_owned(),
             regions: Vec::new(),
             discarded: Vec::new(),
+            notes: Vec::new(),
+            warnings: Vec::new(),
         };
         Ok(Self {
-            session: Arc::new(Mutex::new(session)),
-            offer,
+            counted: Counted::Session { session: Arc::new(Mutex::new(session)), offer },
             sources: sources.names().map(str::to_owned).collect(),
             about,
             processors: sources.processors().to_vec(),
+            logs: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Without the driver there is one method.
+    fn open_traced(
+        connection: SessionConnection<'a, T>,
+        sources: &Sources,
+        method: Option<Method>,
+        live: &Live,
+    ) -> Result<Self> {
+        if let Some(other) = method.filter(|method| *method != Method::Tracing) {
+            return Err(Error::unavailable(
+                format!("counts {} need the driver", other.in_words()),
+                "Install it, or take the best method that works.",
+            ));
+        }
+        let session = LiveSession::start(live, sources.traced_ids())?;
+        let scheduler = session.scheduler();
+        let about = Report {
+            modelled: connection.modelled(),
+            method: Method::Tracing,
+            rejected: Vec::new(),
+            reading_ns: 0.0,
+            clock: scheduler.clock().to_owned(),
+            ticks_a_second: scheduler.frequency(),
+            rule: RULE.to_owned(),
+            regions: Vec::new(),
+            discarded: Vec::new(),
+            notes: NOTES_OF_TRACING.map(str::to_owned).to_vec(),
+            warnings: Vec::new(),
+        };
+        Ok(Self {
+            counted: Counted::Traced { session, connection: Mutex::new(connection) },
+            sources: sources.names().map(str::to_owned).collect(),
+            about,
+            processors: Vec::new(),
             logs: Mutex::new(Vec::new()),
         })
     }
@@ -164,10 +241,16 @@ impl<'a, T: Transport> Regions<'a, T> {
         T: Send,
     {
         let thread = self.uncalibrated_thread(name, processors)?;
-        for _ in 0..CALIBRATIONS {
-            let _outer = thread.enter(RegionRow::EMPTY_NESTED)?;
-            let _inner = thread.enter(RegionRow::EMPTY)?;
+        for _ in 0..CALIBRATION_TRIES {
+            for _ in 0..thread.calibrations() {
+                let _outer = thread.enter(RegionRow::EMPTY_NESTED)?;
+                let _inner = thread.enter(RegionRow::EMPTY)?;
+            }
+            if thread.is_calibrated() {
+                break;
+            }
         }
+        thread.calibrated()?;
         Ok(thread)
     }
 
@@ -178,13 +261,15 @@ impl<'a, T: Transport> Regions<'a, T> {
     where
         T: Send,
     {
-        let mut counters = self.offer.counters(&self.session, processors)?;
+        let mut counters = self.counted.counters(processors)?;
         let mut log = Log::new(name, self.sources.len());
         log.reading_ns = reading_ns(counters.as_mut())?;
         Ok(Thread {
             counters: RefCell::new(counters),
             log: RefCell::new(log),
-            passages: Cell::new(0),
+            readings: Cell::new(0),
+            open: Cell::new(0),
+            pending: RefCell::default(),
             logs: &self.logs,
         })
     }
@@ -192,8 +277,14 @@ impl<'a, T: Transport> Regions<'a, T> {
     /// What the chosen processors have counted since the start, by any method: one total for each
     /// source.
     pub fn totals(&self) -> Result<Vec<u64>> {
+        let Counted::Session { session, .. } = &self.counted else {
+            return Err(Error::unavailable(
+                "without the driver, whole processors are not counted",
+                "Count regions, or install the driver.",
+            ));
+        };
         let processors = Processors {
-            session: Arc::clone(&self.session),
+            session: Arc::clone(session),
             indexes: self.processors.clone(),
             platform: None,
         };
@@ -203,7 +294,10 @@ impl<'a, T: Transport> Regions<'a, T> {
 
     /// Lends the transport, for a modelled machine, which only runs when it is made to.
     pub fn with_transport<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        act(lock(&self.session).transport())
+        match &self.counted {
+            Counted::Session { session, .. } => act(lock(session).transport()),
+            Counted::Traced { connection, .. } => act(lock(connection).transport()),
+        }
     }
 
     /// The report on the threads that have ended.
@@ -235,9 +329,20 @@ fn check_fit<T: Transport>(connection: &mut Connection<T>, sources: &Sources) ->
 pub struct Thread<'r> {
     counters: RefCell<Box<dyn Counters + 'r>>,
     log: RefCell<Log>,
-    /// The number of regions that have been left so far.
-    passages: Cell<u64>,
+    /// How many readings begin or end a passage, so far.
+    readings: Cell<u64>,
+    /// The number of passages that have begun and not ended.
+    open: Cell<u64>,
+    /// Passages that have ended, whose counts have not arrived.
+    pending: RefCell<Vec<Pending>>,
     logs: &'r Mutex<Vec<Log>>,
+}
+
+struct Pending {
+    region: usize,
+    nested: u64,
+    begin: Reading,
+    end: Reading,
 }
 
 /// A passage that has begun, for callers that cannot hold a guard.
@@ -245,7 +350,8 @@ pub struct Thread<'r> {
 #[must_use = "a passage is counted when it ends"]
 pub struct Passage {
     region: usize,
-    passages: u64,
+    /// The number of readings when it began, its own included.
+    readings: u64,
     begin: Reading,
 }
 
@@ -262,41 +368,125 @@ impl<'r> Thread<'r> {
         Ok(Region { thread: self, passage: Some(self.begin(region)?) })
     }
 
+    /// How often a caller that calibrates by its own path does so.
+    pub fn calibrations(&self) -> usize {
+        self.counters.borrow().calibrations()
+    }
+
+    /// Whether empty regions have been counted.
+    pub fn is_calibrated(&self) -> bool {
+        self.settle();
+        let log = self.log.borrow();
+        let is_counted =
+            |passages: &Passages| passages.name == RegionRow::EMPTY && !passages.rows.is_empty();
+        log.regions.iter().any(is_counted)
+    }
+
+    /// Fails if no empty region could be counted: nothing could be subtracted then.
+    pub fn calibrated(&self) -> Result<()> {
+        if self.is_calibrated() {
+            return Ok(());
+        }
+        let cause = self.log.borrow().last.map_or("whose counts are not known", Discard::why);
+        Err(Error::unavailable(
+            format!("no empty region could be counted: they were passages {cause}"),
+            "Try again when the machine is quieter.",
+        ))
+    }
+
+    /// Counts a passage through `work`. If it could not be counted, because events were lost or the
+    /// thread was switched, `work` runs once more; the report has the discarded passage. The wait for
+    /// the counts is part of a region around this one.
+    ///
+    /// # Errors
+    /// The second passage could not be counted either.
+    pub fn run<R>(&self, region: &str, mut work: impl FnMut() -> R) -> Result<R> {
+        let mut is_second = false;
+        loop {
+            let passage = self.begin(region)?;
+            let result = work();
+            self.end(passage);
+            match self.settle() {
+                None => return Ok(result),
+                Some(cause) if is_second || cause == Discard::Full => {
+                    return Err(Error::unavailable(
+                        format!(
+                            "two passages of {region} were not counted: the second is one {}",
+                            cause.why()
+                        ),
+                        "Measure when the machine is quieter.",
+                    ));
+                }
+                Some(_) => is_second = true,
+            }
+        }
+    }
+
     /// Begins a passage without a guard.
     pub fn begin(&self, region: &str) -> Result<Passage> {
+        if self.open.get() == 0 && self.pending.borrow().len() >= PENDING_MAX {
+            self.settle();
+        }
         let region = self.log.borrow_mut().region(region);
-        let passages = self.passages.get();
         let begin = self.counters.borrow_mut().begin()?;
-        Ok(Passage { region, passages, begin })
+        let readings = self.readings.get() + 1;
+        self.readings.set(readings);
+        self.open.set(self.open.get() + 1);
+        Ok(Passage { region, readings, begin })
     }
 
     /// Ends it. A passage that cannot be counted is discarded, and the report says how many were.
     #[expect(clippy::needless_pass_by_value, reason = "a passage ends once")]
     pub fn end(&self, passage: Passage) {
         let mut counters = self.counters.borrow_mut();
-        let counted = match counters.end() {
-            Ok(end) => counters.between(&passage.begin, &end),
+        let end = counters.end();
+        let nested = self.readings.get() - passage.readings;
+        self.readings.set(self.readings.get() + 1);
+        self.open.set(self.open.get().saturating_sub(1));
+        let Passage { region, begin, .. } = passage;
+        let counted = match end {
+            Ok(end) if counters.is_delivered_later() => {
+                self.pending.borrow_mut().push(Pending { region, nested, begin, end });
+                return;
+            }
+            Ok(end) => counters.between(&begin, &end),
             Err(_) => Err(Discard::Failed),
         };
-        let nested = self.passages.get() - passage.passages;
-        self.passages.set(self.passages.get() + 1);
-        self.log.borrow_mut().add(passage.region, nested, counted);
+        self.log.borrow_mut().add(region, nested, counted);
+    }
+
+    /// Waits for the counts of all passages that have ended; returns why the last one was discarded.
+    fn settle(&self) -> Option<Discard> {
+        let pending = self.pending.take();
+        let mut counters = self.counters.borrow_mut();
+        let settled = if pending.is_empty() { Ok(()) } else { counters.settle() };
+        for Pending { region, nested, begin, end } in pending {
+            // What has begun is closed in any case.
+            let counted = counters.between(&begin, &end);
+            let counted = if settled.is_ok() { counted } else { Err(Discard::Failed) };
+            self.log.borrow_mut().add(region, nested, counted);
+        }
+        self.log.borrow().last
     }
 }
 
 /// The shortest time that a reading took.
 fn reading_ns(counters: &mut dyn Counters) -> Result<f64> {
     let mut least = f64::INFINITY;
-    for _ in 0..CALIBRATIONS {
+    for _ in 0..counters.calibrations() {
         let before = Instant::now();
-        counters.begin()?;
+        let begin = counters.begin()?;
         least = least.min(before.elapsed().as_secs_f64() * 1e9);
+        // It is no passage; only what has begun is to end.
+        let end = counters.end()?;
+        let _ = counters.between(&begin, &end);
     }
     Ok(least)
 }
 
 impl Drop for Thread<'_> {
     fn drop(&mut self) {
+        self.settle();
         let log = std::mem::take(self.log.get_mut());
         lock(self.logs).push(log);
     }
@@ -319,13 +509,15 @@ struct Log {
     /// The index of each region, by name.
     indexes: HashMap<String, usize>,
     regions: Vec<Passages>,
+    /// Why the last passage was discarded, if it was.
+    last: Option<Discard>,
 }
 
 #[derive(Debug, Default)]
 struct Passages {
     name: String,
-    /// One row for each passage: regions left in the meantime, ticks, and one count for each
-    /// source.
+    /// One row for each passage: regions entered and regions left in the meantime, ticks, and one count
+    /// for each source.
     rows: Vec<u64>,
     discarded: [u64; Discard::ALL.len()],
 }
@@ -349,14 +541,15 @@ impl Log {
             return;
         };
         let full = passages.rows.len() >= PASSAGES_MAX * (2 + self.sources);
-        match counted {
-            Ok(counted) if !full => {
+        let kept = counted.and_then(|counted| if full { Err(Discard::Full) } else { Ok(counted) });
+        match &kept {
+            Ok(counted) => {
                 passages.rows.extend([nested, counted.ticks]);
                 passages.rows.extend(counted.values.iter().take(self.sources));
             }
-            Ok(_) => passages.discard(Discard::Full),
-            Err(cause) => passages.discard(cause),
+            Err(cause) => passages.discard(*cause),
         }
+        self.last = kept.err();
     }
 }
 

@@ -7,7 +7,10 @@
 //! ```text
 //! sources -> plan -> start -> state ... -> stop -> file
 //! ```
+//!
+//! A program that measures regions of its own needs their counts while it runs: [`live`].
 
 pub mod analysis;
 pub mod etl;
+pub mod live;
 pub mod session;

@@ -2,11 +2,13 @@
 
 mod driver;
 mod etw;
+mod live;
 mod privilege;
 mod thread_name;
 pub(crate) mod threads;
 
 pub use driver::Driver;
 pub use etw::{EtwCalls, tracer, windows_folder};
+pub use live::live;
 pub use privilege::{DebugPrivilege, elevated};
 pub use thread_name::thread_name;

@@ -7,7 +7,7 @@ use halprof_etw::clock::ClockType;
 use halprof_measure::tracing::session::{
     ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
 };
-use halprof_measure::{Connection, Error, Result, Session, Setup, Source, Transport};
+use halprof_measure::{Connection, Error, Result, Session, Setup, Transport, listed};
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 use std::cell::RefCell;
@@ -100,23 +100,11 @@ fn sources_of(request: &TraceRequest) -> Vec<u32> {
 impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
     /// Lists the HAL's sources that this machine's processor counts: Windows lists its HAL's.
     fn sources(&mut self) -> Result<Vec<ProfileSource>> {
-        let sources = self.session.connection().sources(false)?;
-        let is_listed = |source: &&Source| {
-            source.flags & Source::SUPPORTED != 0 && source.flags & Source::HAL != 0
-        };
-        let source = |source: &Source| ProfileSource {
-            id: source.id,
-            name: source.name.to_owned(),
-            min_interval: source.min_interval,
-            max_interval: source.max_interval,
-            interval: source.default_interval,
-        };
-        Ok(sources.iter().filter(is_listed).map(source).collect())
+        Ok(listed(self.session.connection())?.sources)
     }
 
     fn counters(&mut self) -> Result<Option<u32>> {
-        let processors = self.session.connection().processors()?;
-        Ok(processors.iter().map(|processor| processor.counter_mask.count_ones()).min())
+        Ok(listed(self.session.connection())?.counters)
     }
 
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {

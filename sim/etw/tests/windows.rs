@@ -3,6 +3,10 @@
 //! Its rules are those of Microsoft's pages of evntrace.h, not those of the tracer that is tested:
 //! `EVENT_TRACE_PROPERTIES` for files and buffers, `StartTraceW` for rights and errors.
 
+#[path = "windows/threads.rs"]
+pub(crate) mod threads;
+
+use halprof_measure::tracing::live::Consumer;
 use halprof_measure::tracing::session::{
     Calls, Class, Control, Folder, Lock, ProfileSource, Properties, Provider,
 };
@@ -10,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use threads::Threads;
 
 type Listed = (u32, &'static str);
 
@@ -90,6 +95,10 @@ pub(crate) struct Machine {
     pub(crate) privileged: bool,
     /// The properties of the session, if one runs.
     pub(crate) session: Option<Properties>,
+    /// The sources that its context switches carry, and whether they do.
+    pub(crate) counted: Vec<u32>,
+    /// The threads that a real-time session sees.
+    pub(crate) threads: Option<Threads>,
     /// The errors that calls return, by their names.
     pub(crate) refused: BTreeMap<&'static str, u32>,
     /// The calls that change something, in order.
@@ -126,6 +135,8 @@ impl FakeWindows {
             running: BTreeSet::new(),
             privileged: false,
             session: None,
+            counted: Vec::new(),
+            threads: None,
             refused: BTreeMap::new(),
             calls: Vec::new(),
         })))
@@ -221,21 +232,28 @@ impl Calls for FakeWindows {
         if machine.free_bytes < largest + RESERVED_BYTES {
             return Err(DISK_FULL);
         }
-        let end = properties.log_file_name.iter().position(|&unit| unit == 0).expect("an end");
-        let path = String::from_utf16(&properties.log_file_name[..end]).expect("UTF-16");
-        std::fs::write(path, b"a trace").expect("written");
+        if !properties.is_real_time() {
+            std::fs::write(properties.file(), b"a trace").expect("written");
+        }
         machine.session = Some(properties.clone());
         Ok(HANDLE)
     }
 
     fn control_trace(&mut self, control: Control, properties: &mut Properties) -> Result<(), u32> {
         let mut machine = self.machine();
-        if control == Control::Stop {
-            machine.call("stop", "stop".to_owned())?;
+        match control {
+            Control::Stop => machine.call("stop", "stop".to_owned())?,
+            Control::Flush => machine.refused.get("flush").map_or(Ok(()), |&error| Err(error))?,
+            Control::Query => {}
         }
-        let session = machine.session.take().ok_or(4201_u32)?;
+        let mut session = machine.session.take().ok_or(4201_u32)?;
+        match (&machine.threads, control) {
+            (Some(threads), Control::Flush) => session.events_lost = threads.flush(),
+            (Some(threads), Control::Stop) => threads.end_session(),
+            _ => {}
+        }
         *properties = session.clone();
-        if control == Control::Query {
+        if control != Control::Stop {
             machine.session = Some(session);
         }
         Ok(())
@@ -264,6 +282,9 @@ impl Calls for FakeWindows {
         }
         if !needs_session && !machine.privileged {
             return Err(1314);
+        }
+        if class == Class::TracePmcCounterListInfo {
+            machine.counted = words(data);
         }
         if let (Class::TraceSampledProfileIntervalInfo, [id, interval]) = (class, &words(data)[..])
         {
@@ -314,6 +335,18 @@ impl Calls for FakeWindows {
         let path = path.ok_or(io::ErrorKind::PermissionDenied)?;
         std::fs::create_dir_all(&path)?;
         Ok(path)
+    }
+
+    fn consume(&mut self, consumer: Arc<dyn Consumer>) -> Result<(), u32> {
+        let mut machine = self.machine();
+        machine.call("consume", "consume".to_owned())?;
+        if machine.session.is_none() {
+            return Err(4201);
+        }
+        if let Some(threads) = &machine.threads {
+            threads.begin_session(machine.counted.len(), consumer);
+        }
+        Ok(())
     }
 
     fn free_bytes(&mut self, _folder: &Path) -> io::Result<u64> {

@@ -173,6 +173,12 @@ impl Slices {
         self.ended.pop_front()
     }
 
+    /// The last slice of each processor, which [`next_slice`](Self::next_slice) does not give before the
+    /// one after it has ended: only that one shows whether the values between the two can be.
+    pub fn held(&self) -> impl Iterator<Item = &Slice> {
+        self.processors.iter().filter_map(|processor| Some(&processor.held.as_ref()?.slice))
+    }
+
     fn difference(&self, old: (i64, &[u64]), new: (i64, &[u64])) -> Difference {
         let ((begin, old), (end, new)) = (old, new);
         if old.is_empty() || old.len() != new.len() {

@@ -4,6 +4,7 @@ use super::lock;
 use crate::error::{Error, Remedy, Result};
 use crate::platform::{Platform, Profile, refused};
 use crate::session::Session;
+use crate::tracing::live::Wait;
 use crate::transport::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use std::sync::{Arc, Mutex};
 
 /// The most sources of a region: more than any processor counts at once.
 pub(super) const EVENTS_MAX: usize = 32;
+
+/// The number of times that an empty region is measured when a thread begins.
+const CALIBRATIONS: usize = 64;
 
 /// A smaller difference of the machine's two clocks is not taken for sleep, because they are not
 /// read at the same moment.
@@ -32,6 +36,11 @@ pub(super) struct Reading {
     pub(super) switches: u64,
     /// The time that the machine has slept since it started.
     pub(super) slept_ms: u64,
+    /// Where counts come from context switches: the wait that ends what was before, and the one that
+    /// begins what follows.
+    pub(super) waits: [Wait; 2],
+    /// What the session of those switches was known to have lost.
+    pub(super) lost: u64,
 }
 
 /// Why a passage was not counted.
@@ -46,10 +55,24 @@ pub enum Discard {
     Failed,
     /// The thread already keeps the largest number of passages through this region.
     Full,
+    /// Windows lost events of its tracing in the meantime.
+    Lost,
+    /// The context switches at the ends of the passage did not arrive.
+    Unseen,
+    /// A context switch of the thread had no counts, or impossible ones.
+    Uncounted,
 }
 
 impl Discard {
-    pub(super) const ALL: [Self; 4] = [Self::Switched, Self::Suspended, Self::Failed, Self::Full];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Switched,
+        Self::Suspended,
+        Self::Failed,
+        Self::Full,
+        Self::Lost,
+        Self::Unseen,
+        Self::Uncounted,
+    ];
 
     /// The rest of a sentence that begins with "passages".
     pub(super) const fn why(self) -> &'static str {
@@ -58,6 +81,9 @@ impl Discard {
             Self::Suspended => "during which the machine slept",
             Self::Failed => "whose counters could not be read",
             Self::Full => "beyond the 1,048,576 that are kept",
+            Self::Lost => "during which Windows' tracing lost events",
+            Self::Unseen => "at whose ends no context switch was seen",
+            Self::Uncounted => "with a context switch that had no valid counts",
         }
     }
 }
@@ -73,15 +99,28 @@ pub(super) trait Counters {
         self.begin()
     }
 
+    /// Waits until everything up to the last reading can be told.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether counts are known only after [`settle`](Self::settle).
+    fn is_delivered_later(&self) -> bool {
+        false
+    }
+
+    /// The number of empty regions that show the cost of measuring.
+    fn calibrations(&self) -> usize {
+        CALIBRATIONS
+    }
+
     /// The mask of a counter's width, beyond which it wraps.
     fn mask(&self, _source: usize) -> u64 {
         u64::MAX
     }
 
     fn between(&self, begin: &Reading, end: &Reading) -> std::result::Result<Reading, Discard> {
-        if end.slept_ms.saturating_sub(begin.slept_ms) >= SLEPT_MS {
-            return Err(Discard::Suspended);
-        }
+        begin.awake_until(end)?;
         if end.switches != begin.switches {
             return Err(Discard::Switched);
         }
@@ -153,6 +192,7 @@ impl Counters for Direct<'_> {
             switches: self.switches()?,
             values: self.values(),
             ticks: self.platform.ticks_before(),
+            ..Reading::default()
         })
     }
 
@@ -162,6 +202,7 @@ impl Counters for Direct<'_> {
             values: self.values(),
             switches: self.switches()?,
             slept_ms: self.platform.slept_ms(),
+            ..Reading::default()
         })
     }
 
@@ -222,6 +263,14 @@ fn no_processor(processor: u32) -> Error {
 }
 
 impl Reading {
+    /// Fails if the machine slept before this other reading.
+    pub(super) const fn awake_until(&self, end: &Self) -> std::result::Result<(), Discard> {
+        if end.slept_ms.saturating_sub(self.slept_ms) >= SLEPT_MS {
+            return Err(Discard::Suspended);
+        }
+        Ok(())
+    }
+
     /// Adds up one processor's counts; a model's time is that of its slowest processor.
     fn add(&mut self, counts: &[Count]) {
         for (value, count) in self.values.iter_mut().zip(counts) {

@@ -28,9 +28,21 @@ fn limit(sorted: &[u128]) -> f64 {
     if sorted.len() < CULLED_MIN {
         return f64::INFINITY;
     }
-    let middle = float(median(sorted));
+    float(median(sorted)) + SPREADS * spread(sorted)
+}
+
+/// The spread of sorted values, as [`RULE`] says.
+fn spread(sorted: &[u128]) -> f64 {
     let spread = NORMAL * float(median_absolute_deviation(sorted));
-    middle + SPREADS * spread.max(middle / 100.0).max(1.0)
+    spread.max(float(median(sorted)) / 100.0).max(1.0)
+}
+
+/// The median of some values and their spread, as [`RULE`] says; `None` if there are none.
+pub(super) fn median_and_spread(values: &[u64]) -> Option<(u64, u64)> {
+    let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
+    sorted.sort_unstable();
+    sorted.first()?;
+    Some((median(&sorted) as u64, spread(&sorted).ceil() as u64))
 }
 
 /// A summary of measurements. All fields but `n` and `culled` describe those that were kept.

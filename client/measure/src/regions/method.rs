@@ -30,6 +30,10 @@ pub enum Method {
     Rdpmc,
     /// The driver reads whole processors: everything that they do in the meantime is in the counts.
     Processors,
+    /// Windows' own tracing writes the counters at each context switch, without the driver. The thread
+    /// waits at either end of a region, so that there is a switch; the kernel's work and the interrupts
+    /// while the thread runs are in the counts.
+    Tracing,
 }
 
 impl Method {
@@ -41,6 +45,7 @@ impl Method {
             Self::Processors => {
                 "of whole processors, with all that ran there, not of the thread alone"
             }
+            Self::Tracing => "of the thread alone, by the context switches of Windows' own tracing",
         }
     }
 }

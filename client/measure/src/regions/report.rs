@@ -1,5 +1,6 @@
 //! The report on all threads' counts: rows for a table, for CSV and for JSON.
 
+use super::distribution::median_and_spread;
 use super::{Discard, Distribution, Log, Method, Passages};
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
@@ -30,7 +31,14 @@ pub struct Report {
     pub regions: Vec<RegionRow>,
     /// Passages that were not counted.
     pub discarded: Vec<Discarded>,
+    /// What the counts of this method include, each a sentence.
+    pub notes: Vec<String>,
+    /// Which counts are too small for their method, each a sentence.
+    pub warnings: Vec<String>,
 }
+
+/// A count by context switches is doubtful below this many spreads of empty regions.
+const SPREADS_MIN: u64 = 20;
 
 impl RegionRow {
     /// The region whose row shows the cost of measuring: it is empty.
@@ -69,9 +77,11 @@ pub struct RegionRow {
     /// How many passages were left out as anomalous.
     pub culled: u64,
     /// What was subtracted from each passage for entering and leaving this region. For each region
-    /// left inside it, the difference between the rows `(empty region in a region)` and
-    /// `(empty region)` was subtracted as well.
+    /// inside it, the difference between the rows `(empty region in a region)` and `(empty region)`
+    /// was subtracted as well; half of it for a region that overlaps.
     pub overhead: u64,
+    /// The spread of the empty regions, as the rule defines it.
+    pub spread: u64,
 }
 
 /// Passages that were not counted, for one reason.
@@ -101,7 +111,7 @@ impl Report {
         let ticks = [RegionRow::TICKS].into_iter();
         let sources: Vec<&str> = ticks.chain(sources.iter().map(String::as_str)).collect();
         let overheads: Vec<Overhead> =
-            (0..sources.len()).map(|source| Overhead::new(log, source)).collect();
+            (0..sources.len()).map(|source| Overhead::new(log, source, self.method)).collect();
         for passages in &log.regions {
             for (source, (name, overhead)) in sources.iter().zip(&overheads).enumerate() {
                 let overhead = overhead.for_region(&passages.name);
@@ -123,7 +133,18 @@ impl Report {
                     trimmed_mean: summary.trimmed_mean,
                     culled: summary.culled,
                     overhead: overhead.inside,
+                    spread: overhead.spread,
                 });
+                let least = overhead.spread.saturating_mul(SPREADS_MIN);
+                let is_empty =
+                    [RegionRow::EMPTY, RegionRow::EMPTY_NESTED].contains(&passages.name.as_str());
+                let is_small = source != 0 && !is_empty && summary.median < least;
+                if self.method == Method::Tracing && is_small {
+                    self.warnings.push(format!(
+                        "{} ({}): a median of {} {name} is less than {SPREADS_MIN} times the spread of empty regions, {}: measure more at once",
+                        passages.name, log.thread, summary.median, overhead.spread
+                    ));
+                }
             }
             for (cause, count) in Discard::ALL.into_iter().zip(passages.discarded) {
                 if count != 0 {
@@ -151,30 +172,36 @@ impl Report {
     }
 }
 
-/// The cost of measuring one source: the minimum over the empty regions.
+/// The cost of measuring one source: the minimum over the empty regions or, where the kernel works at
+/// either end of each, their median.
 #[derive(Clone, Copy, Default)]
 struct Overhead {
     /// The cost of a region within itself.
     inside: u64,
     /// The cost of a region within the region around it.
     nested: u64,
+    /// The spread of empty regions.
+    spread: u64,
 }
 
 impl Overhead {
-    fn new(log: &Log, source: usize) -> Self {
-        let least = |name: &str| {
+    fn new(log: &Log, source: usize, method: Method) -> Self {
+        let cost = |name: &str| {
             let passages = log.regions.iter().find(|passages| passages.name == name)?;
-            passages.values(source, log.sources, Self::default()).min()
+            let values: Vec<u64> = passages.values(source, log.sources, Self::default()).collect();
+            let (median, spread) = median_and_spread(&values)?;
+            let least = values.into_iter().min()?;
+            Some((if method == Method::Tracing { median } else { least }, spread))
         };
-        let inside = least(RegionRow::EMPTY).unwrap_or(0);
-        let both = least(RegionRow::EMPTY_NESTED).unwrap_or(0);
-        Self { inside, nested: both.saturating_sub(inside) }
+        let (inside, spread) = cost(RegionRow::EMPTY).unwrap_or_default();
+        let (both, _) = cost(RegionRow::EMPTY_NESTED).unwrap_or_default();
+        Self { inside, nested: both.saturating_sub(inside), spread }
     }
 
     /// Nothing is subtracted from the rows that show the cost.
     fn for_region(self, name: &str) -> Self {
         if [RegionRow::EMPTY, RegionRow::EMPTY_NESTED].contains(&name) {
-            return Self::default();
+            return Self { spread: self.spread, ..Self::default() };
         }
         self
     }
@@ -189,7 +216,8 @@ impl Passages {
         overhead: Overhead,
     ) -> impl Iterator<Item = u64> {
         self.rows.chunks_exact(2 + sources).map(move |row| {
-            let nested = row.first().copied().unwrap_or(0).saturating_mul(overhead.nested);
+            // A region that overlaps this one has only one of its two readings in it.
+            let nested = row.first().copied().unwrap_or(0).saturating_mul(overhead.nested) / 2;
             let value = row.get(1 + source).copied().unwrap_or(0);
             value.saturating_sub(overhead.inside.saturating_add(nested))
         })
@@ -261,6 +289,9 @@ impl Display for Report {
         writeln!(f, "counts: {method}; one reading takes {:.0} ns here", self.reading_ns)?;
         writeln!(f, "time: {}, {} ticks a second", self.clock, self.ticks_a_second)?;
         writeln!(f, "rule: {}", self.rule)?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
         let rows: Vec<[String; 12]> = self.regions.iter().map(RegionRow::cells).collect();
         let mut columns = COLUMNS;
         for (index, (title, width)) in columns.iter_mut().enumerate().take(WORDS) {
@@ -274,6 +305,9 @@ impl Display for Report {
         for Discarded { name, thread, cause, passages } in &self.discarded {
             let why = cause.why();
             writeln!(f, "not counted: {passages} passages of {name} ({thread}) {why}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
         }
         Ok(())
     }

@@ -69,6 +69,12 @@ pub(super) fn sweep_on<T: Transport + Send>(
     platform: Option<&dyn Platform>,
     code: &mut impl FnMut(&mut T),
 ) -> Result<Sweep> {
+    if connection.live().is_some() {
+        return Err(Error::unavailable(
+            "without the driver, sources are not counted in passes",
+            "Count the region by as many sources as Windows counts at once, and again by others.",
+        ));
+    }
     let mut swept: Option<Sweep> = None;
     for part in split_by_method(connection, list, platform)? {
         let setup = match part.method {

@@ -1,8 +1,9 @@
 //! What a thread has counted so far, for programs that read and subtract.
 
 use super::counters::{Counters, EVENTS_MAX, Reading};
+use super::distribution::median_and_spread;
 use super::method::{self, Method};
-use super::{CALIBRATIONS, Regions, lock};
+use super::{Regions, lock};
 use crate::connection::Connection;
 use crate::count::Sources;
 use crate::error::{Error, Result};
@@ -13,11 +14,6 @@ use crate::transport::Transport;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
-
-/// Windows' tracing, as a name of where to measure.
-const TRACING: &str = "etw";
-const NOT_BY_TRACING: &str =
-    "Windows' tracing writes a thread's counts to a file, and no thread can read its own meanwhile";
 
 /// What the calling thread counts; that thread can read it at any time.
 ///
@@ -79,9 +75,27 @@ impl ThreadCounts {
         self.0.reader.borrow_mut().read()
     }
 
-    /// What a reading itself adds: the least by which two differ, one right after the other.
+    /// What a reading itself adds: the least by which two differ, one right after the other. By
+    /// [`Method::Tracing`] it is 0, because the median was [subtracted](Self::subtracted).
     pub fn cost(&self) -> CounterValues {
         self.0.reader.borrow().cost
+    }
+
+    /// What was subtracted for each reading: by [`Method::Tracing`] the median of 16 empty regions,
+    /// otherwise 0.
+    pub fn subtracted(&self) -> CounterValues {
+        self.0.reader.borrow().subtracted
+    }
+
+    /// The spread of empty regions, as [`RULE`](super::RULE) defines it. A count by
+    /// [`Method::Tracing`] that is below 20 times of it says little.
+    pub fn spread(&self) -> CounterValues {
+        self.0.reader.borrow().spread
+    }
+
+    /// Whether the machine is a model.
+    pub fn modelled(&self) -> bool {
+        self.0.regions.about.modelled
     }
 
     /// The events' names, in the order of all values.
@@ -89,7 +103,9 @@ impl ThreadCounts {
         &self.0.regions.sources
     }
 
-    /// Where the counts come from: [`Method::Processors`] only on a modelled machine.
+    /// Where the counts come from: [`Method::Processors`] only on a modelled machine, and
+    /// [`Method::Tracing`] only without the driver. By tracing each reading takes two waits of a
+    /// millisecond at least: read around a batch, not around a call.
     pub fn method(&self) -> Method {
         self.0.regions.method()
     }
@@ -128,21 +144,30 @@ pub(super) struct Reader<'a> {
     last: Reading,
     total: CounterValues,
     pub(super) cost: CounterValues,
+    pub(super) subtracted: CounterValues,
+    pub(super) spread: CounterValues,
 }
 
 impl<'a> Reader<'a> {
     fn new(mut counters: Box<dyn Counters + 'a>, events: usize) -> Result<Self> {
         let last = counters.now()?;
-        let total = CounterValues { values: [0; EVENTS_MAX], events, gaps: 0 };
-        let cost = CounterValues { values: [u64::MAX; EVENTS_MAX], ..total };
-        let mut reader = Self { counters, last, total, cost };
-        for _ in 0..CALIBRATIONS {
+        let zero = CounterValues { values: [0; EVENTS_MAX], events, gaps: 0 };
+        let (total, cost, subtracted, spread) = (zero, zero, zero, zero);
+        let mut reader = Self { counters, last, total, cost, subtracted, spread };
+        let mut empty: Vec<CounterValues> = Vec::new();
+        for _ in 0..reader.counters.calibrations() {
             let before = reader.read()?;
-            if let Some(between) = reader.read()?.since(&before) {
-                for (least, value) in reader.cost.values.iter_mut().zip(between.values) {
-                    *least = value.min(*least);
-                }
-            }
+            empty.extend(reader.read()?.since(&before));
+        }
+        // The kernel's work at either end of a wait varies; an instruction sequence has a least cost.
+        let is_traced = reader.counters.is_delivered_later();
+        for event in 0..events {
+            let values: Vec<u64> = empty.iter().map(|reading| reading.values[event]).collect();
+            let least = values.iter().copied().min().unwrap_or(0);
+            let (median, spread) = median_and_spread(&values).unwrap_or_default();
+            reader.spread.values[event] = spread;
+            let cost = if is_traced { (0, median) } else { (least, 0) };
+            (reader.cost.values[event], reader.subtracted.values[event]) = cost;
         }
         Ok(reader)
     }
@@ -151,7 +176,9 @@ impl<'a> Reader<'a> {
         let now = self.counters.now()?;
         match self.counters.between(&self.last, &now) {
             Ok(between) => {
-                for (total, value) in self.total.values.iter_mut().zip(between.values) {
+                let values = between.values.iter().zip(self.subtracted.values);
+                let values = values.map(|(value, subtracted)| value.saturating_sub(subtracted));
+                for (total, value) in self.total.values.iter_mut().zip(values) {
                     *total = total.wrapping_add(value);
                 }
             }
@@ -165,7 +192,7 @@ impl<'a> Reader<'a> {
 impl<'a, T: Transport + Send> Regions<'a, T> {
     /// What the calling thread counts, of what is counted here.
     pub(super) fn reader(&self) -> Result<Reader<'a>> {
-        let counters = self.offer.counters(&self.session, &[])?;
+        let counters = self.counted.counters(&[])?;
         Reader::new(counters, self.sources.len())
     }
 
@@ -242,23 +269,7 @@ impl Drop for Share {
 }
 
 fn start(key: &Key) -> Result<Regions<'static, Machine>> {
-    let machine = match key.machine.as_deref() {
-        Some(TRACING) => {
-            return Err(Error::unavailable(NOT_BY_TRACING, "Install the driver."));
-        }
-        name => Machine::open(name).map_err(without_driver)?,
-    };
-    let connection = Connection::new(machine)?;
+    let connection = Connection::new(Machine::open(key.machine.as_deref())?)?;
     let platform = method::platform(connection.modelled());
     Regions::of_threads(SessionConnection::Owned(Box::new(connection)), &key.list, platform)
-}
-
-/// The error without the driver: Windows' tracing is then the only backend, and it cannot do this.
-fn without_driver(error: Error) -> Error {
-    match error {
-        Error::NoDriver { message, hint } => {
-            Error::NoDriver { message: format!("{message}; {NOT_BY_TRACING}"), hint }
-        }
-        other => other,
-    }
 }

@@ -2,7 +2,9 @@
 //!
 //! Nothing is decided here: [`Tracer`] does that.
 
+use super::live;
 use super::privilege::{self, last_error};
+use crate::tracing::live::Consumer;
 use crate::tracing::session::{
     Calls, Class, Control, Folder, HEADER_BYTES, Lock, NAME_UNITS, Properties, Provider, Tracer,
     end_running,
@@ -18,7 +20,7 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use windows_sys::Win32::Foundation::{
     ERROR_ACCESS_DENIED, ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_GEN_FAILURE,
     ERROR_NOT_SUPPORTED, ERROR_SHARING_VIOLATION, ERROR_SUCCESS, FALSE, FILETIME, LocalFree, TRUE,
@@ -39,9 +41,10 @@ use windows_sys::Win32::System::Console::{
 use windows_sys::Win32::System::Diagnostics::Etw::{
     CLASSIC_EVENT_ID, CONTROLTRACE_HANDLE, ControlTraceW, ETW_PMC_COUNTER_OWNER,
     ETW_PMC_COUNTER_OWNERSHIP_STATUS, ETW_PMC_SESSION_INFO, EVENT_CONTROL_CODE_ENABLE_PROVIDER,
-    EVENT_TRACE_CONTROL_QUERY, EVENT_TRACE_CONTROL_STOP, EVENT_TRACE_PROPERTIES, EnableTraceEx2,
-    PROFILE_SOURCE_INFO, StartTraceW, TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS,
-    TraceMaxPmcCounterQuery, TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
+    EVENT_TRACE_CONTROL_FLUSH, EVENT_TRACE_CONTROL_QUERY, EVENT_TRACE_CONTROL_STOP,
+    EVENT_TRACE_PROPERTIES, EnableTraceEx2, PROFILE_SOURCE_INFO, StartTraceW,
+    TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS, TraceMaxPmcCounterQuery,
+    TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
     TracePmcSessionInformation, TraceProfileSourceConfigInfo, TraceProfileSourceListInfo,
     TraceSampledProfileIntervalInfo, TraceSetInformation, TraceStackTracingInfo,
     TraceSystemTraceEnableFlagsInfo,
@@ -98,6 +101,7 @@ const _: () = {
     assert!(size_of::<ETW_PMC_SESSION_INFO>() == 16);
     assert!(Control::Query as u32 == EVENT_TRACE_CONTROL_QUERY);
     assert!(Control::Stop as u32 == EVENT_TRACE_CONTROL_STOP);
+    assert!(Control::Flush as u32 == EVENT_TRACE_CONTROL_FLUSH);
     assert_class(Class::TraceStackTracingInfo, TraceStackTracingInfo);
     assert_class(Class::TraceSystemTraceEnableFlagsInfo, TraceSystemTraceEnableFlagsInfo);
     assert_class(Class::TraceSampledProfileIntervalInfo, TraceSampledProfileIntervalInfo);
@@ -263,6 +267,11 @@ impl Calls for EtwCalls {
             Folder::Administrators => folder_of_administrators(),
             Folder::User => folder_of_user(),
         }
+    }
+
+    fn consume(&mut self, consumer: Arc<dyn Consumer>) -> Result<(), u32> {
+        live::keep_loaded()?;
+        live::consume(Properties::named().logger_name.to_vec(), consumer)
     }
 
     fn free_bytes(&mut self, folder: &Path) -> io::Result<u64> {

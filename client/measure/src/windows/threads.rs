@@ -88,13 +88,18 @@ impl Platform for Windows {
     }
 
     fn slept_ms(&self) -> u64 {
-        // SAFETY: it has no preconditions.
-        let with_sleep = unsafe { GetTickCount64() };
-        let mut awake = 0;
-        // SAFETY: `awake` is valid for a write. In units of 100 ns.
-        unsafe { QueryUnbiasedInterruptTime(&raw mut awake) };
-        with_sleep.saturating_sub(awake / 10_000)
+        slept_ms()
     }
+}
+
+/// How long the machine has slept since it started.
+pub(super) fn slept_ms() -> u64 {
+    // SAFETY: it has no preconditions.
+    let with_sleep = unsafe { GetTickCount64() };
+    let mut awake = 0;
+    // SAFETY: `awake` is valid for a write. In units of 100 ns.
+    unsafe { QueryUnbiasedInterruptTime(&raw mut awake) };
+    with_sleep.saturating_sub(awake / 10_000)
 }
 
 /// The profiling of the thread that created it. It stays on that thread: a handle is not `Send`.

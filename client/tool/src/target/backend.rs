@@ -5,7 +5,9 @@ use crate::output::error::{Error, Result};
 use halprof_measure::Driver;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::tracing::session::Tracing;
-use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
+use halprof_measure::{
+    Code, InProcess, ModelledMachine, Transport, did_you_mean, spec, without_backend,
+};
 use shared_types::request::RequestCode;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
@@ -22,9 +24,6 @@ pub const ETW: &str = "etw";
 
 /// Where Windows measures by default: the driver, or its own tracing where no driver answers.
 pub const DRIVER_OR_ETW: &str = "driver-or-etw";
-
-/// Among the options of a model: it measures by a trace, as Windows' own tracing would have written it.
-const BY_TRACE: &str = ",backend=etw";
 
 /// Where measuring is done: what answers the requests.
 pub struct Backend {
@@ -153,16 +152,6 @@ impl Transport for Backend {
         output: &mut [u8],
     ) -> halprof_measure::Result<usize> {
         self.transport.request(code, input, output)
-    }
-}
-
-/// A model without [`BY_TRACE`], and whether it was there.
-fn without_backend(machine: &str) -> (String, bool) {
-    match machine.split_once(BY_TRACE) {
-        Some((name, rest)) if rest.is_empty() || rest.starts_with(',') => {
-            (format!("{name}{rest}"), true)
-        }
-        _ => (machine.to_owned(), false),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod counts;
 mod generated;
+mod live;
 mod modelled;
 mod plan;
 mod processes;

@@ -3,9 +3,11 @@
 
 use super::layout::Properties;
 use super::providers::Provider;
+use crate::tracing::live::Consumer;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// TRACE_INFO_CLASS (evntrace.h): what is set or queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum Control {
     Query = 0,
     /// Returns the session's state, and ends it.
     Stop = 1,
+    /// Writes out, or delivers, the buffers that are being filled, and returns the session's state.
+    Flush = 3,
 }
 
 /// Whether this process may have a session.
@@ -85,6 +89,10 @@ pub trait Calls: Debug + Send {
     /// Whether this process has an administrator's rights in force (TokenElevation); `None` if Windows
     /// does not say.
     fn elevated(&mut self) -> Option<bool>;
+    /// Delivers the events of the session of halprof's name to a consumer (OpenTraceW, ProcessTrace),
+    /// from a thread of its own. The library stays loaded from then on, because that thread runs its
+    /// code whatever the program unloads.
+    fn consume(&mut self, consumer: Arc<dyn Consumer>) -> Result<(), u32>;
     /// When Windows started, in seconds since 1601. The clock may have been set since it was last
     /// asked.
     fn boot_time(&mut self) -> u64;

@@ -1,6 +1,7 @@
 //! The bytes that Windows takes and gives (evntrace.h, x64), and the numbers in them.
 
 use super::TraceRequest;
+use halprof_etw::clock::ClockType;
 use serde::{Deserialize, Serialize};
 use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,11 @@ const TRACED_GUID: u32 = 0x2_0000;
 const FILE_SEQUENTIAL: u32 = 0x1;
 /// EVENT_TRACE_SYSTEM_LOGGER_MODE: the kernel's events, from Windows 8 on.
 const SYSTEM_LOGGER: u32 = 0x0200_0000;
+/// EVENT_TRACE_REAL_TIME_MODE: buffers are delivered to a consumer.
+const REAL_TIME: u32 = 0x100;
+/// The seconds after which the buffers of a real-time session are delivered: the fewest that the
+/// documents have. Who needs them earlier flushes.
+const DELIVER_SECONDS: u32 = 1;
 /// Seconds after which Windows writes a whole buffer, however little is in it; 0 writes buffers
 /// when they are full. That is enough, because nobody reads the file before the session has ended.
 const FLUSH_SECONDS: u32 = 0;
@@ -93,24 +99,53 @@ impl Properties {
         processors: u32,
         request: &TraceRequest,
     ) -> Option<Self> {
-        let mut properties = Self::named();
-        let fewest = processors.saturating_mul(FEWEST_PER_PROCESSOR);
-        let many = processors.saturating_mul(BUFFERS_PER_PROCESSOR).min(BUFFERS_MAX).max(fewest);
         let is_quiet = request.sampled.is_empty() && request.counted.is_empty();
-        let buffers = if is_quiet { fewest } else { many };
+        let mut properties = Self::with_buffers(processors, is_quiet);
         properties.client_context = request.clock.number();
-        properties.buffer_kb = BUFFER_KB;
-        properties.minimum_buffers = buffers;
-        properties.maximum_buffers = buffers.saturating_mul(2);
         properties.maximum_file_mb = megabytes;
         properties.log_file_mode = FILE_SEQUENTIAL | SYSTEM_LOGGER;
         properties.flush_timer = FLUSH_SECONDS;
         copy_name(file.to_str()?, &mut properties.log_file_name).then_some(properties)
     }
 
+    /// The properties of a session whose events are delivered while it runs.
+    pub fn real_time(processors: u32) -> Self {
+        let mut properties = Self::with_buffers(processors, false);
+        properties.client_context = ClockType::PerformanceCounter.number();
+        properties.log_file_mode = REAL_TIME | SYSTEM_LOGGER;
+        properties.flush_timer = DELIVER_SECONDS;
+        // "Set to zero" where no file is written.
+        properties.log_file_name_offset = 0;
+        properties
+    }
+
+    fn with_buffers(processors: u32, is_quiet: bool) -> Self {
+        let mut properties = Self::named();
+        let fewest = processors.saturating_mul(FEWEST_PER_PROCESSOR);
+        let many = processors.saturating_mul(BUFFERS_PER_PROCESSOR).min(BUFFERS_MAX).max(fewest);
+        let buffers = if is_quiet { fewest } else { many };
+        properties.buffer_kb = BUFFER_KB;
+        properties.minimum_buffers = buffers;
+        properties.maximum_buffers = buffers.saturating_mul(2);
+        properties
+    }
+
     /// Whether this session is halprof's, by its GUID.
     pub fn is_ours(&self) -> bool {
         self.guid == SESSION_GUID_BYTES
+    }
+
+    /// Whether its events are delivered, and not written to a file.
+    pub const fn is_real_time(&self) -> bool {
+        self.log_file_mode & REAL_TIME != 0
+    }
+
+    /// What it has lost: events and buffers.
+    pub fn lost(&self) -> u64 {
+        [self.events_lost, self.log_buffers_lost, self.real_time_buffers_lost]
+            .into_iter()
+            .map(u64::from)
+            .sum()
     }
 
     /// The session's file.
@@ -186,6 +221,18 @@ pub(super) fn mask(timer: bool, counters: bool, switches: bool) -> [u32; 8] {
     ];
     let mut mask = [0; 8];
     for (_, group) in groups.iter().filter(|(traced, _)| *traced) {
+        for (word, bits) in mask.iter_mut().zip(group) {
+            *word |= bits;
+        }
+    }
+    mask
+}
+
+/// The mask of a session that has context switches and nothing else: no thread is to be named, and
+/// no rundown is to be delivered.
+pub(super) fn mask_of_switches() -> [u32; 8] {
+    let mut mask = [0; 8];
+    for group in [NO_CONFIGURATION, SWITCHES] {
         for (word, bits) in mask.iter_mut().zip(group) {
             *word |= bits;
         }

@@ -11,12 +11,13 @@
 
 use super::calls::{Calls, Class, Control, Folder, Lock};
 use super::counter_owners::{self, CounterOwners};
-use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
+use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask, mask_of_switches};
 use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
 use super::sources::{self, ProfileSource};
 use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
+use crate::tracing::live::{Consumer, Countable, LiveTracing};
 use shared_types::ErrorCode;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ struct Running {
     handle: u64,
     folder: PathBuf,
     note: Note,
-    file: TraceFile,
+    /// `None` where its events are delivered.
+    file: Option<TraceFile>,
     /// Whether runtimes report what they compile.
     methods: bool,
     limit_bytes: u64,
@@ -112,6 +114,12 @@ impl<C: Calls> Tracer<C> {
     fn sessions(&self) -> MutexGuard<'_, Sessions<C>> {
         locked(&self.0)
     }
+
+    /// Has a session that has started ended with its process.
+    fn end_with_process(&self) {
+        let sessions = Arc::clone(&self.0);
+        *locked(&RUNNING) = Some(Box::new(move || locked(&sessions).abandon()));
+    }
 }
 
 impl<C: Calls> Drop for Tracer<C> {
@@ -130,9 +138,8 @@ impl<C: Calls> Tracing for Tracer<C> {
     }
 
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
-        let sampled = self.sessions().start(request)?;
-        let sessions = Arc::clone(&self.0);
-        *locked(&RUNNING) = Some(Box::new(move || locked(&sessions).abandon()));
+        let sampled = self.sessions().start(request, &Destination::File)?;
+        self.end_with_process();
         Ok(sampled)
     }
 
@@ -144,6 +151,43 @@ impl<C: Calls> Tracing for Tracer<C> {
         *locked(&RUNNING) = None;
         self.sessions().stop()
     }
+}
+
+impl<C: Calls> LiveTracing for Tracer<C> {
+    fn is_modelled(&self) -> bool {
+        false
+    }
+
+    fn countable(&mut self) -> Result<Countable> {
+        let mut sessions = self.sessions();
+        Ok(Countable { sources: sessions.sources()?, counters: sessions.counters() })
+    }
+
+    fn start_live(&mut self, counted: &[u32], consumer: Arc<dyn Consumer>) -> Result<()> {
+        let request = TraceRequest { counted: counted.to_vec(), ..TraceRequest::default() };
+        self.sessions().start(&request, &Destination::Consumer(consumer))?;
+        self.end_with_process();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<u64> {
+        self.sessions().flush()
+    }
+
+    fn stop_live(&mut self) -> Result<()> {
+        *locked(&RUNNING) = None;
+        self.sessions().stop_live()
+    }
+
+    fn run(&mut self, workload: &str) -> Result<()> {
+        Err(Error::no_workload(workload))
+    }
+}
+
+/// Where the events of a session go.
+enum Destination {
+    File,
+    Consumer(Arc<dyn Consumer>),
 }
 
 impl<C: Calls> Sessions<C> {
@@ -211,7 +255,11 @@ impl<C: Calls> Sessions<C> {
         self.calls.set(0, Class::TraceSampledProfileIntervalInfo, interval.as_bytes())
     }
 
-    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+    fn start(
+        &mut self,
+        request: &TraceRequest,
+        destination: &Destination,
+    ) -> Result<Vec<SampledSource>> {
         if self.running.is_some() {
             return Err(Error::unavailable("a session runs already", "End it first."));
         }
@@ -227,7 +275,7 @@ impl<C: Calls> Sessions<C> {
             Err(error) => return Err(self.refused("lock the folder for its files", error)),
         }
         let started = match self.calls.set_privilege(true) {
-            Ok(()) => self.begin(folder, request),
+            Ok(()) => self.begin(folder, request, destination),
             Err(error) => Err(self.refused("enable a privilege", error)),
         };
         // Whether it could be disabled changes nothing for a session that runs.
@@ -239,18 +287,32 @@ impl<C: Calls> Sessions<C> {
     }
 
     /// Starts a session while this process holds the folder's lock.
-    fn begin(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+    fn begin(
+        &mut self,
+        folder: PathBuf,
+        request: &TraceRequest,
+        destination: &Destination,
+    ) -> Result<Vec<SampledSource>> {
         self.end_left(&folder)?;
         if let Some(note) = Note::read(&folder) {
             self.undo(&note);
             Note::remove(&folder);
         }
-        let mut running = self.prepare(folder, request)?;
+        let mut running = match destination {
+            Destination::File => self.prepare(folder, request)?,
+            Destination::Consumer(_) => self.prepare_live(folder)?,
+        };
         if request.methods {
             // The session is of use without them.
             running.state.methods_missing = self.enable(running.handle, &METHODS).err();
         }
-        match self.configure(running.handle, request) {
+        let configured = match destination {
+            Destination::File => self.configure(running.handle, request),
+            Destination::Consumer(consumer) => {
+                self.configure_live(running.handle, request, consumer)
+            }
+        };
+        match configured {
             Ok(sampled) => {
                 self.running = Some(running);
                 Ok(sampled)
@@ -272,6 +334,13 @@ impl<C: Calls> Sessions<C> {
         let known = self.calls.control_trace(Control::Query, &mut left);
         if !matches!(known, Ok(()) | Err(MORE_DATA)) || !left.is_ours() {
             return Ok(());
+        }
+        if left.is_real_time() {
+            // It has no file that says whose it is. Of this folder it is if there is its note.
+            let is_noted = Note::read(folder).is_some_and(|note| note.file.as_os_str().is_empty());
+            if !is_noted {
+                return Err(busy_elsewhere());
+            }
         }
         let file = left.file();
         // Its owner would hold the lock that this process has.
@@ -317,15 +386,37 @@ impl<C: Calls> Sessions<C> {
         let boot_time = self.calls.boot_time();
         let note = Note { process, boot_time, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
-        let handle = self.start_trace(&folder, &file, megabytes, request);
+        let processors = self.calls.processors().max(1);
+        let properties = Properties::into_file(&file, megabytes, processors, request)
+            .ok_or_else(|| Error::writing(&file, io::ErrorKind::InvalidFilename.into()))?;
+        let handle = self.start_trace(&folder, &properties, &file);
         let handle = handle.inspect_err(|_| Note::remove(&folder))?;
         Ok(Running {
             handle,
             folder,
             note,
-            file: TraceFile::new(file),
+            file: Some(TraceFile::new(file)),
             methods: request.methods,
             limit_bytes: u64::from(megabytes) * MEGABYTE,
+            state: TraceState::default(),
+        })
+    }
+
+    /// Notes whose it is, and starts a session whose events are delivered.
+    fn prepare_live(&mut self, folder: PathBuf) -> Result<Running> {
+        let boot_time = self.calls.boot_time();
+        let note = Note { process: std::process::id(), boot_time, ..Note::default() };
+        note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
+        let properties = Properties::real_time(self.calls.processors().max(1));
+        let handle = self.start_trace(&folder, &properties, &folder);
+        let handle = handle.inspect_err(|_| Note::remove(&folder))?;
+        Ok(Running {
+            handle,
+            folder,
+            note,
+            file: None,
+            methods: false,
+            limit_bytes: u64::MAX,
             state: TraceState::default(),
         })
     }
@@ -346,16 +437,7 @@ impl<C: Calls> Sessions<C> {
         }
     }
 
-    fn start_trace(
-        &mut self,
-        folder: &Path,
-        file: &Path,
-        megabytes: u32,
-        request: &TraceRequest,
-    ) -> Result<u64> {
-        let processors = self.calls.processors().max(1);
-        let properties = Properties::into_file(file, megabytes, processors, request)
-            .ok_or_else(|| Error::writing(file, io::ErrorKind::InvalidFilename.into()))?;
+    fn start_trace(&mut self, folder: &Path, properties: &Properties, file: &Path) -> Result<u64> {
         let mut started = self.calls.start_trace(&mut properties.clone());
         if started == Err(ALREADY_EXISTS) {
             // Another account has started one since this process looked.
@@ -394,6 +476,36 @@ impl<C: Calls> Sessions<C> {
         let mask = mask(timer, !counters.is_empty(), !request.counted.is_empty());
         self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
         Ok(sampled)
+    }
+
+    /// Sets what a session delivers, and has it delivered.
+    fn configure_live(
+        &mut self,
+        handle: u64,
+        request: &TraceRequest,
+        consumer: &Arc<dyn Consumer>,
+    ) -> Result<Vec<SampledSource>> {
+        self.count(handle, &request.counted)?;
+        let mask = mask_of_switches();
+        self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
+        let consumed = self.calls.consume(Arc::clone(consumer));
+        consumed.map_err(|error| self.refused("deliver its events", error))?;
+        Ok(Vec::new())
+    }
+
+    fn flush(&mut self) -> Result<u64> {
+        if self.running.is_none() {
+            return Err(no_session());
+        }
+        let mut properties = Properties::named();
+        match self.calls.control_trace(Control::Flush, &mut properties) {
+            Ok(()) | Err(MORE_DATA) => Ok(properties.lost()),
+            Err(INSTANCE_NOT_FOUND) => Err(Error::unavailable(
+                "another program stopped the session",
+                "Measure again; `logman query -ets` shows who traces.",
+            )),
+            Err(error) => Err(self.refused("deliver its events", error)),
+        }
     }
 
     /// Has context switches carry counts. A refused list leaves the session unusable.
@@ -435,10 +547,16 @@ impl<C: Calls> Sessions<C> {
             let listed = self.enable(running.handle, &RUNDOWN);
             running.state.methods_missing = running.state.methods_missing.or(listed.err());
         }
-        self.stop_at_once(running)
+        let (file, state) = self.stop_at_once(running)?;
+        Ok((file.ok_or_else(no_session)?, state))
     }
 
-    fn stop_at_once(&mut self, running: Running) -> Result<(TraceFile, TraceState)> {
+    fn stop_live(&mut self) -> Result<()> {
+        let running = self.running.take().ok_or_else(no_session)?;
+        self.stop_at_once(running).map(drop)
+    }
+
+    fn stop_at_once(&mut self, running: Running) -> Result<(Option<TraceFile>, TraceState)> {
         // The session ends without it; intervals that cannot be put back have their note.
         let privileged = self.calls.set_privilege(true);
         let ended = self.end(running);
@@ -449,7 +567,7 @@ impl<C: Calls> Sessions<C> {
         ended
     }
 
-    fn end(&mut self, mut running: Running) -> Result<(TraceFile, TraceState)> {
+    fn end(&mut self, mut running: Running) -> Result<(Option<TraceFile>, TraceState)> {
         let mut properties = Properties::named();
         match self.calls.control_trace(Control::Stop, &mut properties) {
             Ok(()) => running.know(&properties),
@@ -519,6 +637,14 @@ fn disk_full(path: &Path) -> Error {
 
 fn no_session() -> Error {
     Error::unavailable("no session runs", "Start one first.")
+}
+
+/// Who counts regions by the session is not known: another account's note cannot be read.
+fn busy_elsewhere() -> Error {
+    Error::unavailable(
+        "a program of another account counts regions of its own by Windows' own tracing",
+        "Wait until it ends. If it was killed, an elevated `logman stop halprof-etw -ets` ends what it left.",
+    )
 }
 
 fn busy(owner: Option<u32>) -> Error {
