@@ -1,15 +1,20 @@
 // Cycles and instructions of each iteration as user counters of google/benchmark: README.md has the
-// command. It counts with the installed driver, or on a modelled machine if this is not Windows.
+// command. It counts with the installed driver, without one by Windows' own tracing, or on a modelled
+// machine if this is not Windows; HALPROF_MACHINE names another machine.
 #include "halprof.h"
 #include <array>
 #include <benchmark/benchmark.h>
-#include <cstdio>
+#include <cstdlib>
+#include <string>
 
-// What the thread that makes this counts, until report().
+// What the thread that makes this counts, until report(): a batch of iterations.
 class Counts {
 public:
   explicit Counts(benchmark::State &state) : state(state) {
-    if (halprof_counts_open(HALPROF_ABI, nullptr, "cycles:u,instructions:u", &counts) ||
+    // Without the driver, user and kernel mode are counted together.
+    const char *machine = std::getenv("HALPROF_MACHINE");
+    if ((halprof_counts_open(HALPROF_ABI, machine, "cycles:u,instructions:u", &counts) &&
+         halprof_counts_open(HALPROF_ABI, machine, "cycles,instructions", &counts)) ||
         halprof_counts_read(counts, before.data(), before.size())) {
       state.SkipWithError(halprof_error());
     }
@@ -22,8 +27,8 @@ public:
     }
   }
 
-  // A model runs no threads, but the workload that it is given.
-  bool modelled() const { return halprof_counts_method(counts) == HALPROF_PROCESSORS; }
+  // A model runs no code, but the workload that it is given.
+  bool modelled() const { return halprof_counts_modelled(counts); }
   void work(const char *workload) const { halprof_counts_workload(counts, workload); }
 
   void report() {
@@ -42,12 +47,24 @@ public:
     state.counters["instructions"] = Counter(instructions, Counter::kAvgIterations);
     // The other counters are summed over threads; a ratio is not.
     state.counters["ipc"] = Counter(cycles ? instructions / cycles : 0, Counter::kAvgThreads);
-    if (modelled()) {
-      state.SetLabel("modelled machine, not silicon");
-    }
+    state.SetLabel(label(instructions));
   }
 
 private:
+  // What there is to know about the counts of a batch with so many instructions.
+  std::string label(double instructions) const {
+    std::array<uint64_t, 2> spread{};
+    std::string label = modelled() ? "modelled machine, not silicon" : "";
+    if (halprof_counts_method(counts) == HALPROF_TRACING) {
+      label += label.empty() ? "by context switches, with the kernel" : "; by context switches";
+      if (halprof_counts_spread(counts, spread.data(), spread.size()) == HALPROF_OK &&
+          instructions < 20.0 * static_cast<double>(spread[1])) {
+        label += "; too short a batch";
+      }
+    }
+    return label;
+  }
+
   benchmark::State &state;
   halprof_counts *counts = nullptr;
   std::array<uint64_t, 3> before{}; // The last is how often counts were missed.

@@ -1,6 +1,9 @@
-//! Criterion with instructions beside time: `cargo run --release -p halprof-c --example criterion`.
+//! Criterion with instructions beside time:
+//! `cargo run --release -p halprof-c --example criterion -- --bench`.
 //!
-//! It counts with the installed driver, or on a modelled machine if this is not Windows.
+//! It counts with the installed driver, without one by Windows' own tracing, or on a modelled machine if
+//! this is not Windows; `HALPROF_MACHINE` names another machine. Criterion measures batches of
+//! iterations, and a batch is what is counted.
 
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{Criterion, Throughput};
@@ -9,15 +12,27 @@ use halprof_measure::regions::{CounterValues, Method, ThreadCounts};
 use std::hint::black_box;
 
 fn main() -> Result<()> {
-    bench(&|| Criterion::default().configure_from_args())
+    let machine = std::env::var("HALPROF_MACHINE").ok();
+    bench(machine.as_deref(), &|| Criterion::default().configure_from_args())
 }
 
 /// One benchmark in two groups, because a `Criterion` measures one number.
-pub(crate) fn bench(criterion: &dyn Fn() -> Criterion) -> Result<()> {
-    let instructions = Event::open("instructions:u")?;
+pub(crate) fn bench(machine: Option<&str>, criterion: &dyn Fn() -> Criterion) -> Result<()> {
+    // Without the driver, user and kernel mode are counted together.
+    let instructions = Event::open(machine, "instructions:u");
+    let instructions = instructions.or_else(|_| Event::open(machine, "instructions"))?;
     let counts = instructions.counts.clone();
-    if counts.method() == Method::Processors {
+    if counts.modelled() {
         eprintln!("modelled machine, not silicon");
+    }
+    if counts.method() == Method::Tracing {
+        let (empty, spread) = (counts.subtracted(), counts.spread());
+        eprintln!(
+            "counted by context switches, with the kernel's work and interrupts; \
+             an empty batch has {:?} and is subtracted; batches below 20 times {:?} say little",
+            empty.values(),
+            spread.values()
+        );
     }
     let work = || sum(&counts);
     criterion().benchmark_group("time").bench_function("sum", |bencher| bencher.iter(work));
@@ -29,7 +44,7 @@ pub(crate) fn bench(criterion: &dyn Fn() -> Criterion) -> Result<()> {
 
 /// A modelled machine runs the workload that it is given; a real one does what the code does.
 fn sum(counts: &ThreadCounts) -> u64 {
-    if counts.method() == Method::Processors {
+    if counts.modelled() {
         let done = counts.with_machine(|model| model.run("instructions=5000,cycles=2000"));
         return done.is_ok().into();
     }
@@ -45,8 +60,8 @@ pub(crate) struct Event {
 
 impl Event {
     /// Opens it for the thread that benchmarks.
-    pub(crate) fn open(name: &str) -> Result<Self> {
-        let counts = ThreadCounts::open(None, name)?;
+    pub(crate) fn open(machine: Option<&str>, name: &str) -> Result<Self> {
+        let counts = ThreadCounts::open(machine, name)?;
         // Criterion wants them for ever.
         let unit = |per| &*format!("{name}{per}").leak();
         Ok(Self { counts, units: ["", "/byte", "/bit", "/element"].map(unit) })

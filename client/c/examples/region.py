@@ -3,7 +3,7 @@
     python3 client/c/examples/region.py [FOLDER [MACHINE]]
 
 FOLDER has the library, target/release by default. Without MACHINE it measures with the installed
-driver, elsewhere than on Windows on a modelled machine.
+driver, without one by Windows' own tracing, and elsewhere than on Windows on a modelled machine.
 """
 import ctypes
 import json
@@ -54,7 +54,9 @@ library = load(sys.argv[1] if len(sys.argv) > 1 else "target/release")
 name = sys.argv[2].encode() if len(sys.argv) > 2 else None
 machine, thread, text = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 check(library.halprof_open(ABI, name, ctypes.byref(machine)))
-check(library.halprof_choose(machine, b"TotalIssues:u", None))
+# Without the driver, user and kernel mode are counted together.
+if library.halprof_choose(machine, b"TotalIssues:u", None) != 0:
+    check(library.halprof_choose(machine, b"TotalIssues", None))
 check(library.halprof_start(machine, BEST))
 check(library.halprof_thread_begin(machine, b"main", ctypes.byref(thread)))
 for _ in range(20):
@@ -65,7 +67,9 @@ check(library.halprof_thread_end(thread))
 check(library.halprof_report(machine, JSON, ctypes.byref(text)))
 report = json.loads(ctypes.string_at(text))
 library.halprof_free(text)
-print("modelled machine, not silicon" if report["modelled"] else "counts: " + report["method"])
+print("modelled machine, not silicon, " if report["modelled"] else "", "counts: ", report["method"], sep="")
+for note in report["notes"] + report["warnings"]:
+    print(note)
 for row in report["regions"]:
     print(f"{row['name']}: {row['n']} passages, median {row['median']} {row['source']}")
 check(library.halprof_stop(machine, None, ctypes.c_size_t(0)))

@@ -29,6 +29,7 @@ static int of_its_own(struct begun *begun)
     uint32_t passage;
 
     REFUSED(halprof_enter(begun->foreign, "theirs", &passage), "usage");
+    REFUSED(halprof_leave(begun->foreign, 0), "usage");
     DONE(halprof_thread_begin(begun->machine, "second", &thread));
     DONE(halprof_enter(thread, "own", &passage));
     DONE(halprof_workload(begun->machine, "instructions=700,cycles=1"));
@@ -124,7 +125,7 @@ static int counts_of_threads(void)
 
     REFUSED(halprof_counts_open(HALPROF_ABI + 1, "skylake", EVENTS, &outer), "version-mismatch");
     REFUSED(halprof_counts_open(HALPROF_ABI, "skylake", "nonsense", &outer), "source-unknown");
-    REFUSED(halprof_counts_open(HALPROF_ABI, "etw", EVENTS, &outer), "unavailable");
+    REFUSED(halprof_counts_open(HALPROF_ABI, "etw", EVENTS, &outer), "no-tracing");
     REFUSED(halprof_counts_open(HALPROF_ABI, "skylake", NULL, &outer), "usage");
     MUST(!outer && halprof_counts_method(outer) == HALPROF_BEST);
     DONE(halprof_counts_open(HALPROF_ABI, "skylake", EVENTS, &outer));
@@ -175,6 +176,42 @@ static int samples(halprof *machine)
     return 0;
 }
 
+/* Without the driver: regions only, of user and kernel mode together, and each on its own thread. */
+static int traced(void)
+{
+    struct begun begun = {NULL, NULL, 0};
+    halprof_row row = {.size = sizeof row};
+    uint64_t counts[2];
+    pthread_t thread;
+    uint32_t passage;
+
+    DONE(halprof_open(HALPROF_ABI, "zen4,backend=etw", &begun.machine));
+    MUST(halprof_modelled(begun.machine));
+    REFUSED(halprof_choose(begun.machine, EVENTS, NULL), "unavailable");
+    MUST(strstr(halprof_error(), "`TotalIssues:u`"));
+    DONE(halprof_choose(begun.machine, "TotalIssues,BranchInstructions", NULL));
+    REFUSED(halprof_start(begun.machine, HALPROF_PROCESSORS), "unavailable");
+    REFUSED(halprof_sample_start(begun.machine, 0), "unavailable");
+    DONE(halprof_start(begun.machine, HALPROF_BEST));
+    MUST(halprof_method(begun.machine) == HALPROF_TRACING);
+    REFUSED(halprof_read(begun.machine, counts, 2), "unavailable");
+    DONE(halprof_thread_begin(begun.machine, "first", &begun.foreign));
+    DONE(halprof_enter(begun.foreign, "around", &passage));
+    DONE(halprof_workload(begun.machine, "instructions=400,cycles=1"));
+    /* Another thread counts its own meanwhile, and may not end this one's region. */
+    MUST(!pthread_create(&thread, NULL, second, &begun) && !pthread_join(thread, NULL));
+    MUST(!begun.failed);
+    DONE(halprof_leave(begun.foreign, passage));
+    DONE(halprof_thread_end(begun.foreign));
+    DONE(halprof_row_of(begun.machine, "around", "first", "TotalIssues", &row));
+    MUST(row.n == 1 && row.min == 400 && row.overhead > 0 && row.spread > 0);
+    DONE(halprof_row_of(begun.machine, "own", "second", "TotalIssues", &row));
+    MUST(row.n == 1 && row.min == 700);
+    DONE(halprof_stop(begun.machine, NULL, 0));
+    DONE(halprof_close(begun.machine));
+    return 0;
+}
+
 int main(void)
 {
     halprof *machine = NULL;
@@ -185,7 +222,7 @@ int main(void)
     MUST(!machine && !halprof_modelled(machine));
     DONE(halprof_open(HALPROF_ABI, "skylake", &machine));
     MUST(halprof_modelled(machine));
-    if (counts_and_regions(machine) || samples(machine) || counts_of_threads())
+    if (counts_and_regions(machine) || samples(machine) || counts_of_threads() || traced())
         return 1;
     DONE(halprof_close(machine));
     printf("done\n");

@@ -13,6 +13,10 @@ use tempfile::TempDir;
 #[path = "../examples/criterion.rs"]
 mod criterion_example;
 
+#[expect(dead_code, reason = "the test calls what the example's main calls")]
+#[path = "../../measure/examples/regions.rs"]
+mod regions_example;
+
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The header as cbindgen generates it; `HALPROF_HEADER=write` writes it.
@@ -51,8 +55,55 @@ fn the_c_program_counts_regions_as_the_readme_says() {
 fn the_python_script_counts_a_region_as_the_readme_says() {
     let Some(output) = as_the_readme_says("python3", "") else { return };
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("modelled machine, not silicon\n"), "{text}");
+    assert!(text.contains("modelled machine, not silicon, counts: processors\n"), "{text}");
     assert!(text.contains("\nsum: 20 passages, median 5000 TotalIssues:u\n"), "{text}");
+}
+
+/// The same counts, by the context switches that Windows' tracing would deliver.
+#[test]
+fn both_programs_count_regions_without_the_driver() {
+    if let Some(output) = as_the_readme_says("gcc", TRACED) {
+        let text = String::from_utf8_lossy(&output.stdout);
+        let first = "outer: 20 passages, median 1300 TotalIssues\nmodelled machine, not silicon\n";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.contains("context switches of Windows' own tracing"), "{text}");
+        assert!(text.contains("\nnote: the counts include the kernel's work"), "{text}");
+        assert!(text.contains("\n(empty region) "), "{text}");
+    }
+    if let Some(output) = as_the_readme_says("python3", TRACED) {
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("modelled machine, not silicon, counts: tracing\n"), "{text}");
+        assert!(text.contains("\nsum: 20 passages, median 5000 TotalIssues\n"), "{text}");
+    }
+}
+
+/// The Rust example has two threads, whose regions are counted apart.
+#[test]
+fn the_rust_example_counts_regions_without_the_driver() {
+    let text = regions_example::count(Some(TRACED)).expect("counted");
+    for (region, source, median) in
+        [("outer", "TotalIssues", "12000"), ("inner", "BranchInstructions", "500")]
+    {
+        let of = |line: &&str| line.starts_with(region) && line.contains(source);
+        let rows: Vec<&str> = text.lines().filter(of).collect();
+        assert_eq!(rows.len(), 2, "one for each thread: {text}");
+        for row in rows {
+            assert!(row.split_whitespace().any(|word| word == median), "{row}");
+        }
+    }
+    assert!(text.contains("context switches of Windows' own tracing"), "{text}");
+    assert!(!text.contains("warning") && !text.contains("not counted"), "{text}");
+}
+
+/// A program may unload the library while a session of its counts.
+#[test]
+fn a_library_that_is_unloaded_while_it_counts_leaves_the_program_alone() {
+    let Some((_scratch, program)) = built("tests/unload.c") else { return };
+    let library = libraries().join("libhalprof_c.so");
+    let output = Command::new(&program).arg(library).output().expect("it runs");
+    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert_eq!(text, ["done\n", ""]);
+    assert!(output.status.success());
 }
 
 /// A program, linked with the library.
@@ -67,7 +118,13 @@ fn built(source: &str) -> Option<(TempDir, PathBuf)> {
     gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"])
         .arg(format!("-I{PACKAGE}/include"))
         .arg(format!("{PACKAGE}/{source}"))
-        .args([&format!("-L{folder}"), "-lhalprof_c", &format!("-Wl,-rpath,{folder}"), "-o"])
+        .args([
+            &format!("-L{folder}"),
+            "-lhalprof_c",
+            &format!("-Wl,-rpath,{folder}"),
+            "-ldl",
+            "-o",
+        ])
         .arg(&program);
     assert!(gcc.status().expect("gcc").success());
     Some((scratch, program))
@@ -131,27 +188,37 @@ fn google_benchmark_shows_what_each_iteration_counts() {
         (&"sum".into(), &"modelled machine, not silicon".into())
     );
     assert_eq!(["cycles", "instructions", "ipc"].map(|one| &row[one]), [2000.0, 5000.0, 2.5]);
+    // A batch is one region, of whose ends the cost is subtracted.
+    let traced = [("HALPROF_MACHINE", TRACED)];
+    let Some(output) = ran("g++", "--benchmark_format=json", &traced) else { return };
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let row = &shown["benchmarks"][0];
+    assert_eq!(row["label"], "modelled machine, not silicon; by context switches");
+    assert_eq!(["cycles", "instructions", "ipc"].map(|one| &row[one]), [2000.0, 5000.0, 2.5]);
 }
 
 #[test]
 fn criterion_measures_instructions_beside_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    let quick = || {
-        let short = Duration::from_millis(20);
-        let criterion = criterion::Criterion::default().output_directory(folder.path());
-        criterion.without_plots().sample_size(10).warm_up_time(short).measurement_time(short)
-    };
-    criterion_example::bench(&quick).expect("it counts");
-    let estimate = |group: &str| {
-        let path = folder.path().join(group).join("sum/new/estimates.json");
-        let text = std::fs::read_to_string(path).expect("estimates");
-        let estimates: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        estimates["mean"]["point_estimate"].as_f64()
-    };
-    // The workload of each iteration has 5000 instructions.
-    assert_eq!(estimate("instructions"), Some(5000.0));
-    assert!(estimate("time").is_some_and(|nanoseconds| nanoseconds > 0.0));
-    let event = criterion_example::Event::open("instructions:u").expect("it counts");
+    for machine in [None, Some(TRACED)] {
+        let folder = folder.path().join(machine.unwrap_or("driver"));
+        let quick = || {
+            let short = Duration::from_millis(20);
+            let criterion = criterion::Criterion::default().output_directory(&folder);
+            criterion.without_plots().sample_size(10).warm_up_time(short).measurement_time(short)
+        };
+        criterion_example::bench(machine, &quick).expect("it counts");
+        let estimate = |group: &str| {
+            let path = folder.join(group).join("sum/new/estimates.json");
+            let text = std::fs::read_to_string(path).expect("estimates");
+            let estimates: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            estimates["mean"]["point_estimate"].as_f64()
+        };
+        // The workload of each iteration has 5000 instructions.
+        assert_eq!(estimate("instructions"), Some(5000.0), "{machine:?}");
+        assert!(estimate("time").is_some_and(|nanoseconds| nanoseconds > 0.0));
+    }
+    let event = criterion_example::Event::open(None, "instructions:u").expect("it counts");
     let mut values = [5000.0];
     let unit = event.scale_throughputs(5000.0, &Throughput::Bytes(4), &mut values);
     assert_eq!(
@@ -249,9 +316,17 @@ fn present(program: &str) -> bool {
     present
 }
 
+/// A model that is measured as without the driver.
+const TRACED: &str = "skylake,backend=etw";
+
 /// Runs the second of the README's two lines for this program, with the library that this test was
 /// compiled with; the first line builds the program.
 fn as_the_readme_says(program: &str, arguments: &str) -> Option<Output> {
+    ran(program, arguments, &[])
+}
+
+/// The same with these variables.
+fn ran(program: &str, arguments: &str, variables: &[(&str, &str)]) -> Option<Output> {
     if !present(program) {
         return None;
     }
@@ -270,6 +345,7 @@ fn as_the_readme_says(program: &str, arguments: &str) -> Option<Output> {
     let line = format!("{line} {arguments}");
     let output = Command::new("sh")
         .args(["-c", &line])
+        .envs(variables.iter().copied())
         .current_dir(Path::new(PACKAGE).join("../.."))
         .output()
         .expect("a shell");

@@ -1,10 +1,11 @@
 //! Counts regions of code on many threads, and runs one through every source:
 //! `cargo run -p halprof-measure --example regions [MACHINE]`.
 //!
-//! On Windows it counts with the installed driver, unless a modelled machine is named. Elsewhere it
-//! counts on a modelled machine, which does the work that the example gives it.
+//! On Windows it counts with the installed driver, and without one by Windows' own tracing, unless a
+//! modelled machine is named. Elsewhere it counts on a modelled machine, which does the work that the
+//! example gives it; with `,backend=etw` after its name, as that tracing would.
 
-use halprof_measure::regions::{Regions, sweep};
+use halprof_measure::regions::{Method, Regions, sweep};
 use halprof_measure::{Connection, Machine, Result, Sources};
 use std::hint::black_box;
 
@@ -17,7 +18,9 @@ fn main() -> Result<()> {
 pub(crate) fn count(machine: Option<&str>) -> Result<String> {
     let mut connection = Connection::new(Machine::open(machine)?)?;
     let work: fn(&mut Machine, u32) = if connection.modelled() { run_workload } else { add_up };
-    let sources = Sources::named(&mut connection, "TotalIssues:u,BranchInstructions:u")?;
+    // Without the driver, user and kernel mode are counted together.
+    let sources = Sources::named(&mut connection, "TotalIssues:u,BranchInstructions:u")
+        .or_else(|_| Sources::named(&mut connection, "TotalIssues,BranchInstructions"))?;
     let regions = Regions::open(&mut connection, &sources)?;
     std::thread::scope(|scope| {
         let workers = [0, 1].map(|processor| {
@@ -27,7 +30,11 @@ pub(crate) fn count(machine: Option<&str>) -> Result<String> {
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or(Ok(())))
     })?;
     let report = regions.report();
+    let is_traced = regions.method() == Method::Tracing;
     drop(regions);
+    if is_traced {
+        return Ok(report.to_string()); // Only the driver counts sources in passes.
+    }
     let all = sweep(&mut connection, "all:u", 10, |machine| work(machine, 0))?;
     Ok(format!("{report}\n{all}"))
 }
