@@ -529,6 +529,21 @@ Invoke-Step 'tracing counts threads' {
     Assert-That ($complete.Count -gt 0) 'no thread is complete'
     "$(@($answer.by_thread).Count) rows, $($complete.Count) complete"
 }
+Invoke-Step 'a program counts a region without the driver' {
+    Skip-WithoutCounter
+    $library = Join-Path $Package 'c\halprof_c.dll'
+    if (-not (Test-Path $library)) {
+        Skip-Step 'halprof_c.dll is not in the package'
+    }
+    [Halprof.Regions]::Load($library)
+    $short = [Halprof.Regions]::Instructions(1000000)
+    $long = [Halprof.Regions]::Instructions(10000000)
+    $ratio = ($long.Count / [Math]::Max(1, $short.Count)).ToString('0.00')
+    Assert-That ($long.Method -eq 4) "it counted by method $($long.Method), not by tracing"
+    Assert-That ($long.Gaps -eq 0) 'counts were missed'
+    Assert-That ($long.Count -gt 8 * $short.Count -and $long.Count -lt 12 * $short.Count) "ten times the work has $ratio times the instructions"
+    "$($short.Count) and $($long.Count) instructions, $ratio times; spread $($long.Spread), $($long.Milliseconds) ms for a reading"
+}
 Invoke-Step 'tracing ends with its process' {
     $file = Join-Path $Log 'killed.rec'
     $client = Start-Tool 'etw-killed' "--machine etw record -e Timer -d 600 -o `"$file`""

@@ -20,6 +20,93 @@ namespace Halprof
         public uint Interval;
     }
 
+    // A region that was counted without the driver.
+    public sealed class Region
+    {
+        public ulong Count;
+        public ulong Gaps;
+        public ulong Spread;
+        public uint Method;
+        public long Milliseconds;
+    }
+
+    // What this thread counts by Windows' own tracing, through halprof_c.dll (halprof.h).
+    public static class Regions
+    {
+        [DllImport("kernel32.dll", CharSet = CharSet.Unicode, SetLastError = true)]
+        static extern IntPtr LoadLibrary(string path);
+        [DllImport("halprof_c.dll", CallingConvention = CallingConvention.Cdecl, CharSet = CharSet.Ansi)]
+        static extern int halprof_counts_open(uint abi, string machine, string events, out IntPtr counts);
+        [DllImport("halprof_c.dll", CallingConvention = CallingConvention.Cdecl)]
+        static extern int halprof_counts_read(IntPtr counts, ulong[] values, UIntPtr length);
+        [DllImport("halprof_c.dll", CallingConvention = CallingConvention.Cdecl)]
+        static extern int halprof_counts_spread(IntPtr counts, ulong[] values, UIntPtr length);
+        [DllImport("halprof_c.dll", CallingConvention = CallingConvention.Cdecl)]
+        static extern uint halprof_counts_method(IntPtr counts);
+        [DllImport("halprof_c.dll", CallingConvention = CallingConvention.Cdecl)]
+        static extern int halprof_counts_close(IntPtr counts);
+        [DllImport("halprof_c.dll", CallingConvention = CallingConvention.Cdecl)]
+        static extern IntPtr halprof_error();
+
+        // A library that is loaded already is found by its name.
+        public static void Load(string path)
+        {
+            if (LoadLibrary(path) == IntPtr.Zero)
+            {
+                throw new Win32Exception();
+            }
+        }
+
+        // The instructions of a loop with so many turns, and the last reading's time.
+        public static Region Instructions(int turns)
+        {
+            IntPtr counts;
+            Check(halprof_counts_open(1, "etw", "instructions", out counts));
+            try
+            {
+                var before = new ulong[2];
+                var after = new ulong[2];
+                var spread = new ulong[1];
+                Check(halprof_counts_read(counts, before, (UIntPtr)2));
+                Loop(turns);
+                var clock = System.Diagnostics.Stopwatch.StartNew();
+                Check(halprof_counts_read(counts, after, (UIntPtr)2));
+                clock.Stop();
+                Check(halprof_counts_spread(counts, spread, (UIntPtr)1));
+                var region = new Region();
+                region.Count = after[0] - before[0];
+                region.Gaps = after[1] - before[1];
+                region.Spread = spread[0];
+                region.Method = halprof_counts_method(counts);
+                region.Milliseconds = clock.ElapsedMilliseconds;
+                return region;
+            }
+            finally
+            {
+                halprof_counts_close(counts);
+            }
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static void Loop(int turns)
+        {
+            for (int turn = 0; turn < turns; turn++)
+            {
+                System.Threading.Thread.VolatileRead(ref loops);
+            }
+        }
+
+        static int loops;
+
+        static void Check(int answer)
+        {
+            if (answer != 0)
+            {
+                throw new InvalidOperationException(Marshal.PtrToStringAnsi(halprof_error()));
+            }
+        }
+    }
+
     // What Windows samples with: the list of TraceQueryInformation, and a session of our own.
     public static class Etw
     {
