@@ -753,6 +753,27 @@ Invoke-Step 'record names threads' {
     Assert-Ready
     Assert-ThreadName 'threads' 'record'
 }
+Invoke-Step 'record for a metric' {
+    Assert-Ready
+    $file = Join-Path $Log 'metric.rec'
+    $spin = Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "while ($true) { }"'
+    try {
+        $answer = Get-Answer 'record-metric' "record -M ipc -d 3 -o `"$file`""
+        $counted = Get-Answer 'count-metric' 'stat -M ipc -d 3'
+    } finally {
+        $spin.Kill()
+    }
+    Assert-That (@($answer.periods).Count -eq 2) "$(@($answer.periods).Count) sources for a metric of two"
+    $report = Get-Answer 'report-metric' "report `"$file`" -M ipc --by process"
+    $row = $report.tables[0].parts[0].rows | Where-Object { $_.process -eq $spin.Id } | Select-Object -First 1
+    Assert-That ($null -ne $row) 'the program that spins has no row'
+    $ipc = $row.metrics[0]
+    Assert-That ($ipc.low -le $ipc.value -and $ipc.value -le $ipc.high) "ipc $($ipc.value) from $($ipc.low) to $($ipc.high): $($ipc.reason)"
+    # It is nearly all that runs, so the whole has about its ratio.
+    $whole = ($counted.derived | Where-Object { $_.metric -eq 'ipc' } | Select-Object -First 1).value
+    Assert-That ($ipc.value -gt $whole / 2 -and $ipc.value -lt $whole * 2) "ipc $($ipc.value) by samples, $whole by counts"
+    "ipc $($ipc.value) from $($ipc.low) to $($ipc.high); $whole counted"
+}
 Invoke-Step 'record with branches' {
     Assert-Ready
     $file = Join-Path $Log 'branches.rec'

@@ -1,8 +1,9 @@
 //! Statistics: of repeated measurements the mean, spread, confidence interval and outliers; of
-//! samples the accuracy of [proportions](proportion); of both the [`comparison`] with earlier ones.
+//! samples the accuracy of [proportions](proportion), and of the events that [few] of them stand for; of both the [`comparison`] with earlier ones.
 //! What was multiplexed is estimated in [`estimate`](crate::estimate).
 
 pub mod comparison;
+pub mod few;
 pub mod proportion;
 
 use crate::float::float;

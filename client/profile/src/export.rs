@@ -18,7 +18,7 @@ pub use crate::aggregate::samples::{
     Bin, Bins, Level, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample,
     TrackBy, TrackKey,
 };
-pub use crate::export::selection::{Export, listed};
+pub use crate::export::selection::{Export, MetricTable, listed};
 
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;

@@ -8,7 +8,7 @@ use crate::cli::args::Arguments;
 use crate::command;
 use crate::output;
 use crate::output::error_codes::{CODES, STATUSES};
-use crate::output::schema::schema_of;
+use crate::output::schema::{self, schema_of};
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use halprof_setup::tracing_rights::Changed;
@@ -34,7 +34,7 @@ pub const fn statuses() -> [(u8, &'static str); 8] {
     STATUSES
 }
 
-/// Every schema: its NAME in `halprof/NAME/1`, the value of the field `schema`, and its content.
+/// Every schema: its NAME in `halprof/NAME/VERSION`, the value of the field `schema`, and its content.
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
@@ -84,8 +84,8 @@ const COMMON: [&str; 2] = ["schema", "modelled"];
 
 /// The schema of a body as it is printed: its own fields after those that every object has.
 fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
-    let mut schema = schema_of::<T>();
-    let title = format!("halprof/{name}/2");
+    let mut own_schema = schema_of::<T>();
+    let title = schema::name(name);
     let modelled = if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") };
     let mut properties = json!({
         "schema": {"const": title},
@@ -93,15 +93,15 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
         // What is read from a file has none.
         "backend": {"enum": ["driver", "etw", "model"]},
     });
-    let own = schema["properties"].as_object().cloned().unwrap_or_default();
+    let own = own_schema["properties"].as_object().cloned().unwrap_or_default();
     if let Value::Object(all) = &mut properties {
         all.extend(own);
     }
-    let own = schema["required"].as_array().cloned().unwrap_or_default();
+    let own = own_schema["required"].as_array().cloned().unwrap_or_default();
     let own = own.into_iter().filter(|name| COMMON.iter().all(|common| name != common));
     let required = COMMON.map(Value::from).into_iter().chain(own);
-    schema["title"] = json!(title);
-    schema["properties"] = properties;
-    schema["required"] = required.collect();
-    (name, schema)
+    own_schema["title"] = json!(title);
+    own_schema["properties"] = properties;
+    own_schema["required"] = required.collect();
+    (name, own_schema)
 }

@@ -5,6 +5,7 @@
 
 mod architectural;
 pub(crate) mod formula;
+pub(crate) mod rows;
 
 use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};
@@ -113,6 +114,11 @@ pub(crate) struct Requested<'a> {
 }
 
 impl Requested<'_> {
+    /// Whether a part of it counts user and kernel mode together.
+    pub(crate) fn is_of_both_modes(&self, term: &Term) -> bool {
+        term.filter_or(self.filter).is_empty()
+    }
+
     /// The label of a source with the filter that it needs for this part.
     pub(crate) fn label(&self, name: &str, term: &Term) -> String {
         with_filter(name, term.filter_or(self.filter))
@@ -652,13 +658,24 @@ impl Metrics {
         counts: &'a [Counted<'b>],
         filter: &str,
     ) -> Option<&'a Counted<'b>> {
+        let labels = counts.iter().map(|counted| counted.label);
+        counts.get(self.index_of(term, filter, labels)?)
+    }
+
+    /// Which of these sources counts a part of a metric: the best that is there.
+    fn index_of<'a>(
+        &self,
+        term: &Term,
+        filter: &str,
+        labels: impl Iterator<Item = &'a str> + Clone,
+    ) -> Option<usize> {
         let filter = term.filter_or(filter);
         let is = |label: &str, name: &str| {
             let (base, suffix) = split_filter(label);
             let suffix = if suffix == "uk" { "" } else { suffix };
             base.eq_ignore_ascii_case(name) && suffix == filter
         };
-        let named = |name: &str| counts.iter().find(|counted| is(counted.label, name));
+        let named = |name: &str| labels.clone().position(|label| is(label, name));
         self.names(&term.name).into_iter().find_map(named)
     }
 }

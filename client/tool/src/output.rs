@@ -96,7 +96,7 @@ struct Schema<'a>(&'a str);
 
 impl Serialize for Schema<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("halprof/{}/2", self.0))
+        serializer.serialize_str(&schema::name(self.0))
     }
 }
 
@@ -240,8 +240,19 @@ impl Output {
         (result, rows): (&T, &[R]),
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
+        self.rows_in(&Csv::new::<R>(absent), command, (result, rows), text)
+    }
+
+    /// Prints a table that has these columns as comma-separated values.
+    pub(crate) fn rows_in<T: Serialize, R: Serialize>(
+        &self,
+        csv: &Csv,
+        command: &str,
+        (result, rows): (&T, &[R]),
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
         if self.is_csv() {
-            return self.print_csv(absent, rows);
+            return self.print_data(&csv.table(rows, self.is_modelled())?);
         }
         self.result(command, result, text)
     }
@@ -264,15 +275,6 @@ impl Output {
             Form::Json | Form::JsonLines => self.document(command, result)?,
         };
         Ok(write_whole(file, content.as_bytes())?)
-    }
-
-    /// Prints rows as comma-separated values, without the columns of the `absent` fields.
-    pub(crate) fn print_csv<R: Serialize + JsonSchema>(
-        &self,
-        absent: &[&str],
-        rows: &[R],
-    ) -> Result<()> {
-        self.print_data(&Csv::new::<R>(absent).table(rows, self.is_modelled())?)
     }
 
     /// Prints to standard output. If the reader has closed the pipe, that is no error.

@@ -4,6 +4,7 @@ pub(crate) mod calibration;
 pub(crate) mod clock;
 pub(crate) mod interrupt;
 pub(crate) mod marking;
+pub(crate) mod metric_periods;
 pub(crate) mod program;
 pub(crate) mod recorder;
 pub(crate) mod runner;

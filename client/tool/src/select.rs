@@ -9,4 +9,5 @@ pub(crate) mod sampling_rate;
 pub(crate) mod source;
 pub(crate) mod time;
 pub(crate) mod trace_plan;
+pub(crate) mod typical_rates;
 pub(crate) mod warnings;

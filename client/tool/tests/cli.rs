@@ -27,6 +27,7 @@ mod pictures;
 mod readme;
 mod recorder;
 mod reports;
+mod row_metrics;
 mod schemas;
 mod screens;
 #[cfg(not(windows))]

@@ -21,6 +21,14 @@ pub(crate) struct BoundFilter {
     process_ids: ProcessIds,
 }
 
+impl Filter {
+    /// Whether it accepts the samples of a source.
+    pub fn accepts_source(&self, name: &str) -> bool {
+        let mut patterns = self.sources.iter();
+        self.sources.is_empty() || patterns.any(|pattern| matches_source(pattern, name))
+    }
+}
+
 impl BoundFilter {
     /// # Errors
     /// The filter names a source that the recording does not have.
@@ -35,15 +43,11 @@ impl BoundFilter {
                 ));
             }
         }
-        let passes = |name| {
-            let patterns = &filter.sources;
-            patterns.is_empty() || patterns.iter().any(|pattern| matches_source(pattern, name))
-        };
         let process_ids = recording.process_ids.clone();
         let processes = recording.processes.iter().filter(|process| !process.name.is_empty());
         Ok(Self {
             filter: filter.clone(),
-            sources: names.map(|name| (name.into(), passes(name))).collect(),
+            sources: names.map(|name| (name.into(), filter.accepts_source(name))).collect(),
             processes: processes
                 .map(|process| (process_ids.of_process(process), process.name.as_str().into()))
                 .collect(),

@@ -25,6 +25,8 @@ pub enum Key {
     Caller,
     /// The source line of the address.
     Line,
+    /// The source file of the address.
+    File,
     /// The address.
     Address,
     /// The process that was interrupted.
@@ -72,7 +74,7 @@ const BY_PROCESSOR: GroupBy = GroupBy { processor: true, ..NOTHING };
 const BY_CODE: GroupBy = GroupBy { location: true, ..NOTHING };
 
 /// In the order in which help lists them.
-const KEYS: [KeyRow; 12] = [
+const KEYS: [KeyRow; 13] = [
     KeyRow {
         key: Key::Module,
         name: "module",
@@ -126,6 +128,19 @@ const KEYS: [KeyRow; 12] = [
             value: |_, frame, function| Value::Line {
                 module: Arc::clone(&frame.module),
                 line: function.file.cloned().zip(function.line),
+            },
+        },
+    },
+    KeyRow {
+        key: Key::File,
+        name: "file",
+        fields: &["module", "file"],
+        groups: BY_CODE,
+        of: KeyOf::Code {
+            needs_symbols: true,
+            value: |_, frame, function| Value::File {
+                module: Arc::clone(&frame.module),
+                file: function.line.and_then(|_| function.file.cloned()),
             },
         },
     },
@@ -395,6 +410,12 @@ pub enum Value {
         /// The file and the line, if they are known.
         line: Option<(Arc<str>, u32)>,
     },
+    File {
+        /// The module that contains its code.
+        module: Arc<str>,
+        /// The file, if it is known.
+        file: Option<Arc<str>>,
+    },
     Address {
         /// The address; 0 for samples without one.
         address: u64,
@@ -432,6 +453,8 @@ impl fmt::Display for Value {
             Self::Caller { .. } => f.write_str("(no caller known)"),
             Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
+            Self::File { file: Some(file), .. } => f.write_str(short_path(file)),
+            Self::File { module, .. } => write!(f, "{module}, no file"),
             Self::Address { address, module, symbol: Some(symbol), offset: Some(offset) } => {
                 write!(f, "{address:#x} {}+{offset:#x}", qualified(module, symbol))
             }
@@ -548,6 +571,9 @@ impl Value {
             Self::Line { module, line } => {
                 let (file, line) = line.as_ref().map(|(file, line)| (&**file, line)).unzip();
                 (Key::Line, vec![json!(**module), json!(file), json!(line)])
+            }
+            Self::File { module, file } => {
+                (Key::File, vec![json!(**module), json!(file.as_deref())])
             }
             Self::Address { address, module, symbol, offset } => {
                 let (address, symbol) = (format!("{address:#x}"), symbol.as_deref());

@@ -25,6 +25,8 @@ pub struct SourceTotals {
     pub totals: Totals,
     /// All its samples in the filter's time, whatever else the filter rejects.
     pub unfiltered: Totals,
+    /// In how many recordings it was sampled.
+    pub recordings: usize,
     /// How many of them have an address.
     pub addressed: u64,
     /// How long it was on a counter, if it was multiplexed. Its events are scaled by that to the
@@ -49,6 +51,7 @@ impl SourceTotals {
             period_events: period.map_or(0, Period::in_events),
             time: source.and_then(ProcessorTime::of),
             slices: slices.get(&index).cloned(),
+            recordings: 1,
             ..Self::default()
         }
     }
@@ -98,6 +101,7 @@ pub(crate) fn merge(all: &mut Vec<SourceTotals>, sources: &[SourceTotals]) -> Ve
         known.slices = merged_slices(known.slices.as_ref(), source.slices.as_ref());
         known.totals.add(source.totals);
         known.unfiltered.add(source.unfiltered);
+        known.recordings += source.recordings;
         known.addressed = known.addressed.saturating_add(source.addressed);
         known.period = known.period.filter(|_| known.period == source.period);
         known.time = known.time.filter(|_| known.time == source.time);

@@ -15,6 +15,19 @@ pub struct Export<'a> {
     pub sources: Vec<&'a SourceTotals>,
     /// The recording's title.
     pub title: String,
+    /// The metrics of functions, for a page.
+    pub metrics: Option<MetricTable>,
+}
+
+/// A table of functions with their metrics, as text: its head and its rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricTable {
+    /// What its rows are, a sentence.
+    pub about: String,
+    /// The head of each column; the last is that of the function.
+    pub heads: Vec<String>,
+    /// The cells of each row.
+    pub rows: Vec<Vec<String>>,
 }
 
 impl<'a> Export<'a> {
@@ -28,7 +41,7 @@ impl<'a> Export<'a> {
         if sources.is_empty() {
             sources.extend(all.first());
         }
-        Self { samples, sources, title: title.into() }
+        Self { samples, sources, title: title.into(), metrics: None }
     }
 
     /// The sources that have samples but are not shown.

@@ -8,6 +8,7 @@
 mod call_tree;
 mod combined;
 pub mod events;
+pub mod metric;
 pub mod skid;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Groups, add_up, without_stacks};
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
 pub use call_tree::{Call, CallTree};
+pub use metric::RowMetric;
 
 /// A query on a recording.
 #[derive(Clone, Debug, Default)]
@@ -216,6 +218,9 @@ pub struct GroupTotals {
     pub with_callees: Option<WithCallees>,
     /// Its share of the events; null if the rows are of several sources.
     pub share: Option<Share>,
+    /// The metrics that were requested; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<RowMetric>,
 }
 
 /// The events of code and of what it called.
@@ -232,7 +237,7 @@ impl GroupTotals {
     /// A row whose share is not known yet.
     pub fn new(values: Vec<Value>, totals: Totals, total: Option<u64>) -> Self {
         let with_callees = total.map(|total| WithCallees { own: totals.events, total });
-        Self { values, totals, seconds: None, with_callees, share: None }
+        Self { values, totals, seconds: None, with_callees, share: None, metrics: Vec::new() }
     }
 
     fn sums(&self) -> RowTotals {

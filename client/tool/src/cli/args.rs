@@ -558,6 +558,13 @@ pub(crate) struct Record {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
+    /// Sample what these metrics need, so that `report -M` has them of each function; sources without a
+    /// period get one for about 1,000 samples a second. `halprof list --metrics` lists metrics
+    #[arg(long = "metric", short = 'M', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
+    pub(crate) metrics: Vec<String>,
+    /// Add the metrics defined in FILE (`halprof help stat` shows its form)
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
+    pub(crate) metric_file: Option<PathBuf>,
     /// Count first, and choose periods for HZ samples a second on the busiest processor, all sources
     /// together
     #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
@@ -602,6 +609,13 @@ pub(crate) struct Report {
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "KEYS", help = by_keys(), help_heading = WHAT)]
     pub(crate) by: Vec<String>,
+    /// Show these metrics of each row, such as a function's `ipc`, from samples of the sources that they
+    /// need; `ipc:u` for user mode; `halprof list --metrics` lists them
+    #[arg(long = "metric", short = 'M', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
+    pub(crate) metrics: Vec<String>,
+    /// Add the metrics defined in FILE (`halprof help stat` shows its form)
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
+    pub(crate) metric_file: Option<PathBuf>,
     /// Show the call tree, from each process's outermost functions to the functions that they called,
     /// with the share of each call including its callees (`total`) and without them (`self`)
     #[arg(long, help_heading = WHAT)]
@@ -953,6 +967,12 @@ pub(crate) struct Export {
     /// The file to write, `-` for standard output [default: FILE with the format's extension]
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+    /// Show these metrics of each function in `html`, as `report -M` does
+    #[arg(long = "metric", short = 'M', value_name = "LIST", num_args = 1..)]
+    pub(crate) metrics: Vec<String>,
+    /// Add the metrics defined in FILE (`halprof help stat` shows its form)
+    #[arg(long, help_heading = RARE, value_name = "FILE")]
+    pub(crate) metric_file: Option<PathBuf>,
     /// What the lanes of `html`'s rates over time show
     #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
     pub(crate) by: TrackBy,

@@ -100,19 +100,21 @@ pub(crate) const RECORD: &str = "\
 Periods:
   -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
   Modes come before or after it: -e TotalCycles:100000:u
-  Without a PERIOD, each period is drawn from a narrow band around the default, or around the mean
-  that --rate needs, so that samples do not fall into step with the program's loops.
+  Without a PERIOD, cycles and instructions take about 1,000 samples a second, other sources their
+  default. Each period is then drawn from a narrow band around that, or around what --rate needs, so that samples do not fall into step with the program's loops.
 
 Examples:
   halprof record -- app.exe
   halprof record -e TotalCycles:u,CacheMisses -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
+  halprof record -M ipc,branch-mpki -d 10        then: halprof report -M ipc,branch-mpki
   halprof record --branches -e BranchInstructions:u -- app.exe";
 
 pub(crate) const REPORT: &str = "\
 Examples:
   halprof report halprof.rec
   halprof report halprof.rec --by process,symbol --rows 50
+  halprof report halprof.rec -M ipc --by symbol
   halprof report halprof.rec --by core
   halprof report halprof.rec --by edge,line --sort mispredicted
   halprof report halprof.rec --module \"nt*\" --by address --csv

@@ -271,7 +271,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 /// The sources that have room, the width of each one's columns, and the columns of all of them before
 /// the code.
-fn layout(annotated: &Annotated, width: Width) -> (usize, usize, Layout) {
+fn layout(annotated: &Annotated, width: Width) -> (usize, usize, Layout<'static>) {
     let mut columns =
         vec![(Column::number("share").coloured(), 8), (Column::number("samples").coloured(), 8)];
     if annotated.code_runs.is_some() {

@@ -1,18 +1,25 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
 use crate::cli::args::{self, Exported};
+use crate::command::report::with_metrics;
+use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
-use crate::output::number::thousands;
+use crate::output::number::{percent, thousands};
 use crate::results::output_file::size;
 use crate::results::recording_warnings;
+use crate::results::sample_rows::metric_cells;
 use crate::select::branches::dropped;
 use crate::select::filters;
 use halprof_measure::Error as Cause;
+use halprof_profile::aggregate::filter::Filter;
+use halprof_profile::aggregate::key::Key;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
-use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed};
+use halprof_profile::export::{self, Export, Format, MARKS_MAX, MetricTable, Samples, listed};
 use halprof_profile::file::{Recording, replace, sessions};
+use halprof_profile::symbols::SymbolPath;
+use halprof_profile::views::report::{Query, SourceSection};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -41,18 +48,27 @@ pub(crate) struct ExportResult {
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     let destination = destination(options, output)?;
+    if !options.metrics.is_empty() && options.format != Exported::Samples(Format::Html) {
+        return Err(Error::usage(
+            "only `html` has a table of metrics",
+            "Use `-f html`, or `halprof report -M` with `--csv` or `--json`.",
+        ));
+    }
     let format = match options.format {
         Exported::Samples(format) => format,
         Exported::Branches(format) => {
             return branches(options, format, destination.as_deref(), output);
         }
     };
-    let samples = read(options, format, output)?;
+    let path = options.naming.path(output)?;
+    let filter = filters::settled(&options.filters, &options.files, &path, output)?;
+    let samples = read(options, format, &filter, &path)?;
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
     };
-    let view = Export::new(&samples, title, format);
+    let mut view = Export::new(&samples, title, format);
+    view.metrics = metric_table(options, &filter, &path)?;
     let given_twice = filters::given_twice(&options.files);
     let without_samples = recording_warnings::without_samples(&samples.recording, &options.files);
     let warnings = given_twice.into_iter().chain(without_samples).chain(view.warnings());
@@ -78,17 +94,72 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     Ok(status)
 }
 
+/// The metrics of the functions with the most events; `None` if none are requested.
+fn metric_table(
+    options: &args::Export,
+    filter: &Filter,
+    path: &SymbolPath,
+) -> Result<Option<MetricTable>> {
+    /// What a person still reads.
+    const ROWS_MAX: usize = 500;
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), false)?;
+    let requested = metrics.requested(&options.metrics)?;
+    if requested.is_empty() {
+        return Ok(None);
+    }
+    let query = Query {
+        tables: vec![vec![Key::Symbol]],
+        filter: filter.clone(),
+        rows: Some(ROWS_MAX),
+        ..Query::default()
+    };
+    let (report, serving) =
+        with_metrics::read((&metrics, &requested), &options.files, &query, path)?;
+    let sampled = report.sources.iter().filter(|source| source.totals.samples != 0);
+    let hidden = with_metrics::hidden(&metrics, &serving, sampled.map(|source| &source.name));
+    let mut sections = report.tables.iter().flat_map(|table| &table.sections);
+    let is_shown = |section: &&SourceSection| {
+        section.source.as_ref().is_some_and(|source| !hidden.contains(source))
+    };
+    let Some(section) = sections.find(is_shown) else {
+        return Ok(None);
+    };
+    let source = section.source.as_deref().unwrap_or_default();
+    let names = requested.iter().flat_map(|one| [one.name(), "95 %".to_owned()]);
+    let share = section.rows.iter().map(|row| row.share.map_or(0.0, |share| share.value));
+    let rows = section.rows.iter().zip(share).map(|(row, share)| {
+        let cells = row.metrics.iter().flat_map(metric_cells);
+        let function = row.values.iter().map(ToString::to_string);
+        [percent(share)].into_iter().chain(cells).chain(function).collect()
+    });
+    Ok(Some(MetricTable {
+        about: format!(
+            "The functions with the most events of {source}, with 95 % intervals of sampling. Skid makes \
+             the figures of short functions those of the code around them."
+        ),
+        heads: ["share".to_owned()]
+            .into_iter()
+            .chain(names)
+            .chain(["function".to_owned()])
+            .collect(),
+        rows: rows.collect(),
+    }))
+}
+
 /// Everything that is exported: all recordings, each with its own modules and symbols.
-fn read(options: &args::Export, format: Format, output: &Output) -> Result<Samples> {
+fn read(
+    options: &args::Export,
+    format: Format,
+    filter: &Filter,
+    path: &SymbolPath,
+) -> Result<Samples> {
     if format.has_times() && sessions(&options.files)?.len() > 1 {
         return Err(Error::usage(
             format!("`{}` shows times, and each machine has a clock of its own", format.name()),
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
         ));
     }
-    let path = options.naming.path(output)?;
-    let filter = filters::settled(&options.filters, &options.files, &path, output)?;
-    Ok(export::read(&options.files, format, options.by, &filter, &path)?)
+    Ok(export::read(&options.files, format, options.by, filter, path)?)
 }
 
 /// The file to write; `None` for standard output.

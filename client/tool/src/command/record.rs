@@ -3,6 +3,7 @@
 mod by_tracing;
 
 use crate::cli::args;
+use crate::metrics::{Metrics, rows};
 use crate::output::Output;
 use crate::output::changes;
 use crate::output::error::{Error, Result};
@@ -15,6 +16,7 @@ use crate::results::recording::{InPass, in_pass, metadata};
 use crate::results::recording_warnings::{self, multiplexing_warning};
 use crate::run::calibration::{Calibration, calibrate};
 use crate::run::marking::Marking;
+use crate::run::metric_periods;
 use crate::run::recorder::{Recorded, Recorder, configured};
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
@@ -25,8 +27,8 @@ use crate::select::time::{nanoseconds, slice_length};
 use crate::select::warnings::one_event_file;
 use crate::target::context::Context;
 use crate::target::{limits, seal_key};
-use halprof_measure::Failure;
 use halprof_measure::float::float;
+use halprof_measure::{Failure, Source};
 use halprof_profile::file::{self, Background, Metadata, Writer, cannot_count};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -125,9 +127,9 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
         return by_tracing::run(options, tracing.as_mut(), ctx, output);
     }
     let slice_100ns = slice_length(options.work.rotate)?;
-    let event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
+    let event_set = event_set(options, ctx)?;
     if options.rate.is_some() {
-        refuse_periods(&event_set, options)?;
+        refuse_periods(&event_set)?;
     }
     let branches = BranchOptions::of(options, &event_set)?;
     let mut event_set =
@@ -150,6 +152,20 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     })
 }
 
+/// What is named and what the metrics need; without either, cycles.
+fn event_set(options: &args::Record, ctx: &mut Context) -> Result<EventSet> {
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), ctx.shares_cores())?;
+    let requested = metrics.requested(&options.metrics)?;
+    if requested.is_empty() {
+        return EventSet::new(&options.selection, ctx, Purpose::Sample);
+    }
+    requested.iter().try_for_each(rows::check)?;
+    let mut event_set = EventSet::new(&options.selection, ctx, Purpose::SampleBeside)?;
+    event_set.add_metrics(&metrics, &requested, (!options.passes, Source::SAMPLING), ctx)?;
+    event_set.pace_by_clock(ctx)?;
+    Ok(event_set)
+}
+
 /// Refuses what the backend cannot do.
 fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<()> {
     let given = [
@@ -167,14 +183,15 @@ fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<(
 }
 
 /// `--rate` chooses the periods; a given period would be ignored.
-fn refuse_periods(event_set: &EventSet, options: &args::Record) -> Result<()> {
-    let mut events = event_set.events.iter();
-    match events.find(|event| event.common().interval != 0) {
-        Some(given) if !options.selection.is_default() => Err(Error::usage(
+fn refuse_periods(event_set: &EventSet) -> Result<()> {
+    let is_given = |&index: &usize| event_set.period(index) != 0 && !event_set.is_drawn(index);
+    let given = event_set.indexes().into_iter().find(is_given);
+    match given.and_then(|index| event_set.events.get(index)) {
+        Some(given) => Err(Error::usage(
             format!("{} has a period, and `--rate` chooses the periods", given.label),
             "Leave out the period or `--rate`.",
         )),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -275,10 +292,15 @@ fn record(
 ) -> Result<RecordOutcome> {
     let RecordPlan { options, branches, path } = order;
     let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
-    let calibration = match options.rate {
-        Some(rate) => Some(calibrate(rate, ctx, event_set, &passes, runner, output)?),
-        None => None,
-    };
+    let (mut calibration, mut chosen) = (None, BTreeMap::new());
+    if let Some(rate) = options.rate {
+        calibration = Some(calibrate(rate, ctx, event_set, &passes, runner, output)?);
+    } else if !options.metrics.is_empty() {
+        let runs = options.work.program.is_empty();
+        chosen = metric_periods::choose(event_set, &passes, runs, ctx, runner, output)?;
+    } else {
+        chosen = metric_periods::paced(event_set);
+    }
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
     let machine = ctx.machine.description;
     // The head of the file has the periods of every pass. The session that tells those of the first
@@ -289,6 +311,7 @@ fn record(
     periods.extend(in_pass(event_set, first, &effective, 0));
     for (&index, row) in &mut periods {
         row.errata = errata.of(index, event_set.selected());
+        row.chosen_by = chosen.get(&index).copied();
     }
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {

@@ -4,9 +4,12 @@ pub(crate) mod branches;
 pub(crate) mod diff;
 pub(crate) mod off_cpu;
 pub(crate) mod text;
+pub(crate) mod with_metrics;
 
 use crate::cli::args;
+use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
+use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::Width;
@@ -22,7 +25,7 @@ use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::file::{Metadata, StackCounts};
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::events::EventSummary;
-use halprof_profile::views::report::{Call, CallTree, Query, Report, Sort, Table};
+use halprof_profile::views::report::{Call, CallTree, GroupTotals, Query, Report, Sort, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -87,7 +90,10 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     if options.off_cpu {
         return off_cpu::run(options, output);
     }
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), false)?;
+    let metrics = (&metrics, &*metrics.requested(&options.metrics)?);
     if let Some(tables) = requested_branches(&options.by)? {
+        with_metrics::refuse(metrics, "branch records have none")?;
         if options.stack {
             return Err(Error::usage(
                 "`--stack` shows call stacks, and `--by edge` and `--by path` branches",
@@ -99,6 +105,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let path = options.naming.path(output)?;
     let mut query = query(options, &path, output)?;
     let mut requested = query.tables.len();
+    with_metrics::check(metrics, options, &query)?;
     if !options.diff.is_empty() {
         if query.tables.iter().flatten().any(|&key| key == Key::Inline) {
             return Err(Error::usage(
@@ -106,7 +113,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
                 "`--by symbol` compares the functions that exist.",
             ));
         }
-        return diff::run(options, query, &path.without_inlined(), output);
+        return diff::run(options, query, metrics, &path.without_inlined(), output);
     }
     if output.is_json() {
         if options.by.is_empty() && !options.stack {
@@ -119,8 +126,14 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         }
         query.rows = None;
     }
-    let report = Report::read_all(&options.files, &query, &path)?;
+    let (mut report, serving) = with_metrics::read(metrics, &options.files, &query, &path)?;
     let mut warnings = recording_warnings::warnings(&report);
+    let tables = report.tables.iter().take(requested).filter(|_| !metrics.1.is_empty());
+    warnings.extend(tables.filter_map(with_metrics::roughness).next());
+    if output.is_text() {
+        let hidden = with_metrics::hide(metrics.0, &serving, options, &mut report);
+        hidden.iter().for_each(|note| output.note(note));
+    }
     warnings.extend(filters::given_twice(&options.files));
     if report.total.samples == 0 && report.recording.samples != 0 {
         warnings.extend(filters::explain_empty_result(&options.filters, &options.files, &path));
@@ -144,7 +157,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     }
     let rows = if output.is_csv() { source_rows(&report.tables) } else { Vec::new() };
     let absent = query.tables.first().map_or_else(Vec::new, |by| absent_beside_source(by));
-    output.rows_without(&absent, "report", (&result, &rows), |_| {
+    let names: Vec<String> = metrics.1.iter().map(Requested::name).collect();
+    let csv = Csv::new::<SourceRow<'_, GroupTotals>>(&absent).with_metrics(&["metrics"], &names);
+    output.rows_in(&csv, "report", (&result, &rows), |_| {
         let width = if options.verbose { Width::UNLIMITED } else { output.width() };
         match (without_samples, options.by.as_slice()) {
             (Some(hint), _) if only_marks.is_some() => output.width().fitted(&hint) + "\n",

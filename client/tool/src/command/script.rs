@@ -106,7 +106,7 @@ enum LineForm {
     Csv(Box<Writer<Vec<u8>>>),
     /// `None` before the first sample: its recording says whether a machine is modelled.
     Json(Option<JsonLines>),
-    Text(Layout, CallerLines),
+    Text(Layout<'static>, CallerLines),
 }
 
 impl<'a> LineWriter<'a> {
@@ -254,7 +254,7 @@ fn caller_line<'a>(&Caller { address, frame, at, .. }: &Caller<'a>) -> CallerLin
 }
 
 /// The columns for people, and their widths.
-const COLUMNS: [(Column, usize); 7] = [
+const COLUMNS: [(Column<'static>, usize); 7] = [
     (Column::number("time, s"), 13),
     (Column::number("cpu"), 4),
     (Column::name("process"), 20),

@@ -230,7 +230,7 @@ impl Record for Counts {
     ];
 }
 
-const INSTRUCTION: [Column; 3] =
+const INSTRUCTION: [Column<'static>; 3] =
     [Column::word("address"), Column::name("instruction"), Column::name("line").extra()];
 
 /// The cells of counts, and others after them.
@@ -238,7 +238,7 @@ fn cells<const N: usize>(counts: &Counts, more: [String; N]) -> Vec<String> {
     Counts::COLUMNS.iter().map(|field| (field.cell)(counts)).chain(more).collect()
 }
 
-fn columns(more: &[Column]) -> Vec<Column> {
+fn columns(more: &[Column<'static>]) -> Vec<Column<'static>> {
     Counts::COLUMNS.iter().map(|field| field.column).chain(more.iter().copied()).collect()
 }
 

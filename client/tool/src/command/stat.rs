@@ -175,7 +175,7 @@ fn event_set(
         None => Purpose::CountBeside,
     };
     let mut event_set = EventSet::new(&options.selection, ctx, purpose)?;
-    event_set.add_metrics(metrics, requested, !options.passes, ctx)?;
+    event_set.add_metrics(metrics, requested, (!options.passes, 0), ctx)?;
     Ok(event_set)
 }
 

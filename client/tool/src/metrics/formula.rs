@@ -121,6 +121,11 @@ impl Formula {
         each_once(names)
     }
 
+    /// Whether its value is another one where threads share cores.
+    pub(crate) fn depends_on_threads(&self) -> bool {
+        self.0.depends_on_threads()
+    }
+
     /// The names in the first divisor that is 0; none if no divisor is.
     pub(crate) fn zero_divisor(
         &self,
@@ -167,6 +172,15 @@ impl Node {
                 }
                 parts.iter().for_each(|part| part.collect(smt, names));
             }
+        }
+    }
+
+    fn depends_on_threads(&self) -> bool {
+        match self {
+            Self::Number(_) | Self::Name(_) => false,
+            Self::Threads => true,
+            Self::Two(_, parts) => parts.iter().any(Self::depends_on_threads),
+            Self::If(parts) => parts.iter().any(Self::depends_on_threads),
         }
     }
 

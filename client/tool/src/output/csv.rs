@@ -3,8 +3,8 @@
 //! The columns are those of the rows' type, whatever is in the rows and however many there are: a
 //! script may rely on them. They have the names of the fields in JSON, and an object's own fields
 //! follow its name and a point, as in `interval.min`. Elements of a list have spaces between them,
-//! and a list of objects is a list for each of their fields. The last column says whether the
-//! machine is modelled.
+//! and a list of objects is a list for each of their fields. Metrics have columns of their names:
+//! `ipc`, `ipc.low`. The last column says whether the machine is modelled.
 
 pub(crate) mod columns;
 
@@ -17,15 +17,51 @@ use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::slice;
+use std::{iter, slice};
 
 /// What follows the columns of the rows.
 const MODELLED: &str = "modelled";
 
 /// The columns of a table.
 pub(crate) struct Csv {
-    /// The fields that lead to each column.
-    columns: Vec<Vec<String>>,
+    columns: Vec<Column>,
+}
+
+/// Where a column's cells come from.
+enum Column {
+    /// The fields that lead to it.
+    Fields(Vec<String>),
+    /// A field of the metric of this name, in the list to which these fields lead.
+    Metric { list: Vec<String>, metric: String, field: &'static str },
+}
+
+/// The fields of a metric, the first of which gives the column its plain name.
+const METRIC: [&str; 4] = ["value", "low", "high", "reason"];
+
+impl Column {
+    fn name(&self) -> String {
+        match self {
+            Self::Fields(fields) => fields.join("."),
+            Self::Metric { list, metric, field } => {
+                let object = list.split_last().map_or(&[][..], |(_, object)| object);
+                let field = Some((*field).to_owned()).filter(|field| field != METRIC[0]);
+                let own = iter::once(metric.clone()).chain(field);
+                object.iter().cloned().chain(own).collect::<Vec<_>>().join(".")
+            }
+        }
+    }
+
+    fn cell(&self, row: &Value) -> String {
+        match self {
+            Self::Fields(fields) => cell(&value(row, fields)),
+            Self::Metric { list, metric, field } => {
+                let list = value(row, list);
+                let mut all = list.as_array().into_iter().flatten();
+                let own = all.find(|one| one["metric"] == **metric);
+                own.map_or_else(String::new, |own| cell(&own[field]))
+            }
+        }
+    }
 }
 
 impl Csv {
@@ -34,12 +70,25 @@ impl Csv {
     pub(crate) fn new<R: JsonSchema>(absent: &[&str]) -> Self {
         let mut columns = Vec::new();
         add_columns(&[], &schema_of::<R>(), absent, &mut columns);
-        Self { columns }
+        Self { columns: columns.into_iter().map(Column::Fields).collect() }
+    }
+
+    /// The same with the metrics of these names, which are in the list to which these fields lead.
+    pub(crate) fn with_metrics(mut self, list: &[&str], names: &[String]) -> Self {
+        let list: Vec<String> = list.iter().map(|&field| field.to_owned()).collect();
+        for metric in names {
+            self.columns.extend(METRIC.map(|field| Column::Metric {
+                list: list.clone(),
+                metric: metric.clone(),
+                field,
+            }));
+        }
+        self
     }
 
     /// The names of the columns.
     pub(crate) fn head(&self) -> Result<String> {
-        let names = self.columns.iter().map(|fields| fields.join("."));
+        let names = self.columns.iter().map(Column::name);
         written(|writer| writer.write_record(names.chain([MODELLED.to_owned()])))
     }
 
@@ -47,7 +96,7 @@ impl Csv {
         let mut lines = String::new();
         for row in rows {
             let row = tree(row)?;
-            let cells = self.columns.iter().map(|fields| cell(&value(&row, fields)));
+            let cells = self.columns.iter().map(|column| column.cell(&row));
             let modelled = [modelled.to_string()];
             lines += &written(|writer| writer.write_record(cells.chain(modelled)))?;
         }
@@ -206,6 +255,21 @@ mod tests {
             without,
             "interval.min,interval.max,processors,tries.min,tries.max,left.min,left.max,max,modelled\n"
         );
+    }
+
+    #[test]
+    fn metrics_have_columns_of_their_names() {
+        let row = json!({
+            "metrics": [{"metric": "a", "value": 1.5, "low": 1, "high": null, "reason": "why"}],
+            "before": {"metrics": [{"metric": "b", "value": 2}]},
+        });
+        let csv = Csv { columns: Vec::new() }
+            .with_metrics(&["metrics"], &["a".to_owned()])
+            .with_metrics(&["before", "metrics"], &["b".to_owned()]);
+        let table = csv.table(&[row], true).expect("a table");
+        let expected = "a,a.low,a.high,a.reason,before.b,before.b.low,before.b.high,\
+                        before.b.reason,modelled\n1.5,1,,why,2,,,,true\n";
+        assert_eq!(table, expected);
     }
 
     #[test]

@@ -118,35 +118,35 @@ impl Fit {
 
 /// A column of a table.
 #[derive(Clone, Copy)]
-pub(crate) struct Column {
-    head: &'static str,
+pub(crate) struct Column<'a> {
+    head: &'a str,
     right: bool,
     fit: Fit,
     /// Its cells have colours; those of others are untrusted text.
     styled: bool,
 }
 
-impl Column {
-    const fn new(head: &'static str, right: bool, fit: Fit) -> Self {
+impl<'a> Column<'a> {
+    const fn new(head: &'a str, right: bool, fit: Fit) -> Self {
         Self { head, right, fit, styled: false }
     }
 
-    pub(crate) const fn head(&self) -> &'static str {
+    pub(crate) const fn head(&self) -> &'a str {
         self.head
     }
 
     /// Numbers, right-aligned.
-    pub(crate) const fn number(head: &'static str) -> Self {
+    pub(crate) const fn number(head: &'a str) -> Self {
         Self::new(head, true, Fit::Natural)
     }
 
     /// Numbers in rows that come one by one, with room for larger ones down to this many columns.
-    pub(crate) const fn loose(head: &'static str, least: usize) -> Self {
+    pub(crate) const fn loose(head: &'a str, least: usize) -> Self {
         Self::new(head, true, Fit::Loose(least))
     }
 
     /// Short words.
-    pub(crate) const fn word(head: &'static str) -> Self {
+    pub(crate) const fn word(head: &'a str) -> Self {
         Self::new(head, false, Fit::Natural)
     }
 
@@ -156,12 +156,12 @@ impl Column {
     }
 
     /// Names that may be long.
-    pub(crate) const fn name(head: &'static str) -> Self {
+    pub(crate) const fn name(head: &'a str) -> Self {
         Self::new(head, false, Fit::Cut(24))
     }
 
     /// Sentences.
-    pub(crate) const fn prose(head: &'static str) -> Self {
+    pub(crate) const fn prose(head: &'a str) -> Self {
         Self::new(head, false, Fit::Wrapped(16))
     }
 
@@ -171,7 +171,7 @@ impl Column {
     }
 
     /// Sentences in a table with many other columns.
-    pub(crate) const fn narrow(head: &'static str) -> Self {
+    pub(crate) const fn narrow(head: &'a str) -> Self {
         Self::new(head, false, Fit::Wrapped(9))
     }
 
@@ -191,14 +191,14 @@ impl Column {
 /// A table with a header. A column that is empty in all rows is left out. Cells may be untrusted text.
 pub(crate) fn table<C: IntoIterator<Item = String>>(
     width: Width,
-    columns: &[Column],
+    columns: &[Column<'_>],
     rows: impl IntoIterator<Item = C>,
 ) -> String {
     let cells = |row: C| row.into_iter().zip(columns).map(|(text, column)| column.cell(&text));
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| cells(row).collect()).collect();
-    let mut shown: Vec<(usize, Column)> = columns.iter().copied().enumerate().collect();
+    let mut shown: Vec<(usize, Column<'_>)> = columns.iter().copied().enumerate().collect();
     shown.retain(|&(index, _)| rows.is_empty() || !Column::is_empty(index, &rows));
-    let natural = |&(index, column): &(usize, Column)| {
+    let natural = |&(index, column): &(usize, Column<'_>)| {
         let cells = rows.iter().filter_map(|row| row.get(index));
         let cells = cells.map(|cell| columns_of(cell));
         cells.chain([column.head.width()]).max().unwrap_or(0)
@@ -212,14 +212,14 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
 }
 
 /// A table with its title, and with what it omits in words; either may be empty.
-pub(crate) struct Section {
+pub(crate) struct Section<'a> {
     pub(crate) title: String,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<Column<'a>>,
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) more: String,
 }
 
-impl Section {
+impl Section<'_> {
     pub(crate) fn text(self, width: Width) -> String {
         let table = table(width, &self.columns, self.rows);
         let lines =
@@ -236,12 +236,12 @@ pub(crate) trait Record: Serialize + JsonSchema + 'static {
 
 /// A column in the text of records of type `R`: where its cells come from, and how they are aligned.
 pub(crate) struct Field<R: ?Sized> {
-    pub(crate) column: Column,
+    pub(crate) column: Column<'static>,
     pub(crate) cell: fn(&R) -> String,
 }
 
 impl<R: ?Sized> Field<R> {
-    pub(crate) const fn new(column: Column, cell: fn(&R) -> String) -> Self {
+    pub(crate) const fn new(column: Column<'static>, cell: fn(&R) -> String) -> Self {
         Self { column, cell }
     }
 }
@@ -260,7 +260,7 @@ pub(crate) fn records_in<'a, R: 'a>(
     fields: &[Field<R>],
     records: impl IntoIterator<Item = &'a R>,
 ) -> String {
-    let columns: Vec<Column> = fields.iter().map(|field| field.column).collect();
+    let columns: Vec<Column<'_>> = fields.iter().map(|field| field.column).collect();
     let cells = |record: &'a R| fields.iter().map(move |field| (field.cell)(record));
     table(width, &columns, records.into_iter().map(cells))
 }
@@ -280,7 +280,7 @@ pub(crate) fn records_by_processor<R: Record>(
             None => lines.push((cells, vec![processor(record)])),
         }
     }
-    let columns: Vec<Column> = R::COLUMNS.iter().map(|field| field.column).collect();
+    let columns: Vec<Column<'_>> = R::COLUMNS.iter().map(|field| field.column).collect();
     let lines = lines.into_iter().map(|(mut cells, processors)| {
         cells[at] = format_processors(processors);
         cells
@@ -289,21 +289,21 @@ pub(crate) fn records_by_processor<R: Record>(
 }
 
 /// The columns of a table for which there is room.
-pub(crate) struct Layout {
+pub(crate) struct Layout<'a> {
     width: Width,
     /// The columns with their indexes among those that were given.
-    shown: Vec<(usize, Column)>,
+    shown: Vec<(usize, Column<'a>)>,
     widths: Vec<usize>,
     /// The headers of those that have no room.
-    left_out: Vec<&'static str>,
+    left_out: Vec<&'a str>,
 }
 
-impl Layout {
+impl<'a> Layout<'a> {
     /// For rows that come one by one: columns with the widths of most values, of which the last one
     /// has the rest of the line.
-    pub(crate) fn new(width: Width, columns: &[(Column, usize)]) -> Self {
+    pub(crate) fn new(width: Width, columns: &[(Column<'a>, usize)]) -> Self {
         let shown = columns.iter().map(|&(column, _)| column).enumerate().collect();
-        let natural = |&(index, column): &(usize, Column)| {
+        let natural = |&(index, column): &(usize, Column<'_>)| {
             let width = columns.get(index).map_or(0, |&(_, width)| width);
             width.max(column.head.width())
         };
@@ -325,8 +325,8 @@ impl Layout {
     /// Leaves out columns and narrows others until the rest fits.
     fn fit(
         width: Width,
-        mut shown: Vec<(usize, Column)>,
-        natural: impl Fn(&(usize, Column)) -> usize,
+        mut shown: Vec<(usize, Column<'a>)>,
+        natural: impl Fn(&(usize, Column<'a>)) -> usize,
     ) -> Self {
         let mut left_out = Vec::new();
         loop {
@@ -446,13 +446,13 @@ const fn indent(line: &Range<usize>) -> &'static str {
 /// Narrows columns that can be narrower until the table fits: prose before names, the widest first.
 fn shrink(
     widths: &mut [usize],
-    shown: &[(usize, Column)],
+    shown: &[(usize, Column<'_>)],
     (room, least): (usize, fn(Fit) -> usize),
 ) -> bool {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     let mut too_much = (widths.iter().sum::<usize>() + gaps).saturating_sub(room);
     while too_much != 0 {
-        let least = |column: &Column| least(column.fit).max(column.head.width());
+        let least = |column: &Column<'_>| least(column.fit).max(column.head.width());
         let columns = widths.iter_mut().zip(shown);
         let able = columns.filter(|(width, (_, column))| **width > least(column));
         let Some((width, _)) = able.max_by_key(|(width, (_, column))| (column.wraps(), **width))
@@ -468,7 +468,7 @@ fn shrink(
 /// Cells beside each other, each as wide as its column.
 fn beside<'a>(
     before: &str,
-    shown: &[(usize, Column)],
+    shown: &[(usize, Column<'_>)],
     widths: &[usize],
     cells: impl Iterator<Item = &'a str>,
 ) -> String {
@@ -555,7 +555,7 @@ fn wrapped(columns: usize, text: &str) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: [Column; 4] = [
+    const COLUMNS: [Column<'_>; 4] = [
         Column::number("count"),
         Column::name("symbol"),
         Column::number("deviation").extra(),

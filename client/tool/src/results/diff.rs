@@ -7,6 +7,7 @@ use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::names::abbreviated;
 use crate::output::number::{optional, rounded, thousands};
+use crate::output::schema;
 use crate::output::table::{Column, Field, Record, Width, records};
 use halprof_measure::Error as Cause;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, Verdict};
@@ -19,8 +20,6 @@ use std::path::Path;
 
 /// The largest result that is read.
 const BYTES_MAX: u64 = 1 << 28;
-/// The version of the schemas, which `halprof/stat/2` ends with.
-const VERSION: u32 = 2;
 
 /// A figure beside the earlier one.
 #[derive(Clone, JsonSchema, Serialize)]
@@ -142,9 +141,10 @@ impl<T: Compared> Earlier<T> {
             let of = if command == "error" { "an error" } else { "a result" };
             return Err(bad(format!("is {of} (`{schema}`), not a result of `{}`", T::COMMAND)));
         }
-        if version.parse() != Ok(VERSION) {
+        let own = schema::version(T::COMMAND);
+        if version.parse() != Ok(own) {
             let why = format!(
-                "was written by another halprof as `{schema}`; this one reads version {VERSION}"
+                "was written by another halprof as `{schema}`; this one reads version {own}"
             );
             return Err(bad(why));
         }

@@ -3,6 +3,7 @@
 use crate::output::MachineInfo;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record};
+use crate::run::metric_periods::ChosenBy;
 use crate::select::event_set::EventSet;
 use crate::select::periods::{self, Period};
 use crate::target::{machine_id, seal_key};
@@ -33,6 +34,8 @@ pub(crate) struct InPass {
     #[serde(flatten)]
     pub(crate) period: Period,
     pub(crate) pass: u32,
+    /// How halprof chose the period; null where a period was given, or is the default of its source.
+    pub(crate) chosen_by: Option<ChosenBy>,
     /// What the source counts, in a sentence or two; empty if that is not known.
     pub(crate) meaning: String,
     /// The vendor's errata that concern it.
@@ -50,6 +53,7 @@ pub(crate) fn in_pass(
         meaning: event_set.catalog().meaning(&period.source),
         period,
         pass,
+        chosen_by: None,
         errata: Vec::new(),
     };
     let used = used.map(in_pass);
@@ -70,7 +74,7 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 
 fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
     let excluded: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
-    let source = |InPass { period, pass, meaning, errata }: &InPass| file::Source {
+    let source = |InPass { period, pass, meaning, errata, .. }: &InPass| file::Source {
         name: period.source.clone(),
         period: file::Period {
             requested: period.requested,

@@ -63,7 +63,8 @@ pub(crate) fn calibrate(
     }
     let mut tries = Vec::new();
     for (pass, indexes) in (0..).zip(passes) {
-        let (counts, elapsed_ns) = count(ctx, event_set, indexes, runner)?;
+        let try_ns = (!runner.ends()).then_some(TRY_NS);
+        let (counts, elapsed_ns) = count(ctx, event_set, indexes, runner, try_ns)?;
         for (column, &index) in indexes.iter().enumerate() {
             // The rate is for each processor, so the busiest one decides.
             let busiest = counts.iter().filter_map(|counts| counts.get(column)).max();
@@ -102,13 +103,14 @@ fn tried(
     Ok(sources.collect())
 }
 
-/// The counts of each processor, and the time taken. ProfileTime is counted in the unit of its
-/// period, as if no processor ever halted.
-fn count(
+/// The counts of each processor, and the time taken: `try_ns`, or until what runs ends. ProfileTime is
+/// counted in the unit of its period, as if no processor ever halted.
+pub(crate) fn count(
     ctx: &mut Context,
     event_set: &EventSet,
     indexes: &[usize],
     runner: &mut Runner,
+    try_ns: Option<u64>,
 ) -> Result<(Vec<Vec<u128>>, u64)> {
     // Branches are recorded with samples only, and nothing is sampled here.
     let setup = Setup { branches: 0, branch_filter: 0, ..event_set.setup_of(indexes) };
@@ -117,7 +119,6 @@ fn count(
         Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup().approximate)?;
     session.configure(&setup, false)?;
     session.start()?;
-    let try_ns = (!runner.ends()).then_some(TRY_NS);
     runner.begin()?;
     let elapsed_ns = runner.run(Every::LOOK.reading(try_ns), |tick| {
         Ok(if tick.is_due { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

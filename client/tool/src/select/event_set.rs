@@ -19,6 +19,9 @@ use shared_types::request::session::Spec;
 use shared_types::{ProfileSource, SourceNote};
 use std::sync::Arc;
 
+/// The shortest interval of Windows' own sources.
+const LEAST_INTERVAL: u64 = 4096;
+
 /// The events and processors of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSet {
@@ -39,6 +42,8 @@ pub(crate) enum Purpose {
     Count,
     /// To be sampled: by default cycles, with a period.
     Sample,
+    /// To be sampled beside the events of metrics: none by default.
+    SampleBeside,
     /// To be counted, and divided by samples: cycles and instructions, each with a period.
     Divide,
     /// To be counted beside the events of metrics, or of the top-down: none by default.
@@ -64,16 +69,15 @@ impl EventSet {
         let is_default = event_set.events.is_empty();
         match purpose {
             Purpose::Count if is_default => event_set.count_by_default(&mut ctx.connection)?,
-            Purpose::Sample if is_default => {
-                event_set.sample_by_default(ctx.machine.frequency())?;
-            }
+            Purpose::Sample if is_default => event_set.sample_by_default(ctx)?,
+            Purpose::Sample | Purpose::SampleBeside => event_set.pace_by_clock(ctx)?,
             Purpose::Divide => {
                 if is_default {
                     event_set.divide_by_default()?;
                 }
                 event_set.divide(ctx.machine.frequency())?;
             }
-            Purpose::Count | Purpose::Sample | Purpose::CountBeside => {}
+            Purpose::Count | Purpose::CountBeside => {}
         }
         Ok(event_set)
     }
@@ -138,16 +142,39 @@ impl EventSet {
     }
 
     /// Cycles if possible, otherwise instructions, otherwise time, with a period that gives a busy
-    /// processor about [`RATE`] samples a second. The time-stamp counter ticks about as fast
-    /// as a busy core.
-    fn sample_by_default(&mut self, frequency: u64) -> Result<()> {
+    /// processor about [`RATE`] samples a second.
+    fn sample_by_default(&mut self, ctx: &Context) -> Result<()> {
         let metrics = Metrics::built_in()?;
         let mut names = metrics.default_quantities().take(2);
         let name = names.find_map(|names| self.first_supported(&names, Source::SAMPLING));
         self.events = choose(name.unwrap_or("ProfileTime"), &self.catalog)?;
-        let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
+        let period = match name {
+            Some(_) => Self::cycles_of_a_period(ctx),
+            None => TIME_UNITS_A_SECOND / RATE,
+        };
         for index in 0..self.events.len() {
-            self.set_mean_period(index, a_second / RATE);
+            self.set_mean_period(index, period);
+        }
+        Ok(())
+    }
+
+    /// The cycles from sample to sample that give a busy processor about [`RATE`] samples a second. The
+    /// time-stamp counter ticks about as fast as a busy core.
+    pub(crate) fn cycles_of_a_period(ctx: &Context) -> u64 {
+        ctx.machine.frequency() / RATE
+    }
+
+    /// Gives cycles and instructions without a period one by the clock. The default interval of the HAL
+    /// would interrupt a busy processor more than ten thousand times a second.
+    pub(crate) fn pace_by_clock(&mut self, ctx: &Context) -> Result<()> {
+        const PACED: [&str; 3] = ["cycles", "reference-cycles", "instructions"];
+        let metrics = Metrics::built_in()?;
+        for index in self.indexes() {
+            let name = self.events.get(index).and_then(|event| event.label.split(':').next());
+            let quantity = name.and_then(|name| metrics.quantity(name));
+            if self.period(index) == 0 && quantity.is_some_and(|name| PACED.contains(&name)) {
+                self.set_mean_period(index, Self::cycles_of_a_period(ctx));
+            }
         }
         Ok(())
     }
@@ -195,17 +222,18 @@ impl EventSet {
     }
 
     /// Adds what these metrics need and is not there yet. With `multiplex`, a metric's events run
-    /// as one group if there are not enough counters for all.
+    /// as one group if there are not enough counters for all. `flags`: what a source must be able to do,
+    /// besides being counted.
     pub(crate) fn add_metrics(
         &mut self,
         metrics: &Metrics,
         requested: &[Requested<'_>],
-        multiplex: bool,
+        (multiplex, flags): (bool, u32),
         ctx: &mut Context,
     ) -> Result<()> {
         for requested in requested {
             for term in metrics.terms(requested.metric) {
-                self.add_term(metrics, requested, &term, ctx)?;
+                self.add_term(metrics, requested, (&term, flags), ctx)?;
             }
         }
         if !multiplex || self.events.is_empty() {
@@ -226,7 +254,7 @@ impl EventSet {
         &mut self,
         metrics: &Metrics,
         requested: &Requested<'_>,
-        term: &Term,
+        (term, flags): (&Term, u32),
         ctx: &mut Context,
     ) -> Result<()> {
         let names = metrics.names(&term.name);
@@ -234,7 +262,7 @@ impl EventSet {
         if labels.is_empty() || labels.iter().any(|label| self.find(label).is_some()) {
             return Ok(());
         }
-        let able = labels.iter().filter_map(|label| countable(label, &self.catalog));
+        let able = labels.iter().filter_map(|label| able(label, flags, &self.catalog));
         let able = able.filter(|event| self.selected().any(|one| self.counts_on(event, one)));
         let able: Vec<EventSpec> = able.collect();
         let Some(mut added) = able.first().cloned() else {
@@ -331,6 +359,25 @@ impl EventSet {
     /// Events between the samples of one event; 0 for its default.
     pub(crate) fn period(&self, index: usize) -> u64 {
         self.events.get(index).map_or(0, |event| event.common().interval)
+    }
+
+    /// Whether an event has a period that is drawn around a mean: one that nobody gave.
+    pub(crate) fn is_drawn(&self, index: usize) -> bool {
+        self.events.get(index).is_some_and(|event| event.common().flags & Spec::MEAN != 0)
+    }
+
+    /// The nearest period that an event's source has.
+    pub(crate) fn within_limits(&self, index: usize, period: u64) -> u64 {
+        let event = self.events.get(index);
+        let id = event.map(|event| event.common().source);
+        match self.catalog.sources.iter().find(|source| Some(source.id) == id) {
+            Some(source) => {
+                let least = u64::from(source.min_interval);
+                period.clamp(least, u64::from(source.max_interval).max(least))
+            }
+            // A select has no limits of its own: these are those of the HAL.
+            None => period.max(LEAST_INTERVAL),
+        }
     }
 
     /// Sets the mean of an event's periods.
@@ -474,10 +521,16 @@ const fn concerns_sampling_alone(note: SourceNote) -> bool {
 
 /// The event with this name and filter, if it is supported.
 pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<EventSpec> {
+    able(label, 0, catalog)
+}
+
+/// The event with this name and filter, if it is supported and can do what these flags of a source say.
+fn able(label: &str, flags: u32, catalog: &Catalog) -> Option<EventSpec> {
+    let flags = Source::SUPPORTED | flags;
     let event = choose(label, catalog).ok()?.into_iter().next()?;
     let is_supported = |spec: &Spec| {
         let source = catalog.sources.iter().find(|source| source.id == spec.source);
-        source.is_none_or(|source| source.flags & Source::SUPPORTED != 0)
+        source.is_none_or(|source| source.flags & flags == flags)
     };
     // The event must have this very name, so that the metric can find it.
     let is_named = event.label.eq_ignore_ascii_case(label);

@@ -1,9 +1,13 @@
 //! What the options name, as a backend that measures by a trace has it.
 
 use crate::cli::args::Selection;
-use crate::output::error::Result;
+use crate::metrics::{Metrics, Requested};
+use crate::output::error::{Error, Result};
 use crate::select::event_set::items;
-use halprof_measure::tracing::session::plan::{TraceEvent, counted_by_default, resolve};
+use crate::select::typical_rates::events_in;
+use halprof_measure::tracing::session::plan::{
+    INTERVAL_OF_CYCLES, TraceEvent, counted_by_default, find, resolve,
+};
 use halprof_measure::tracing::session::{ProfileSource, Tracing};
 
 pub(crate) struct TraceSources {
@@ -23,6 +27,36 @@ impl TraceSources {
             return Ok(None);
         }
         Ok(Some(resolve(&items(selection)?, &self.sources)?))
+    }
+
+    /// Adds what a metric needs and is not there yet: the first source of each quantity that is listed,
+    /// with an interval by how often its events usually come.
+    pub(crate) fn add_metric(
+        &self,
+        metrics: &Metrics,
+        requested: &Requested<'_>,
+        events: &mut Vec<TraceEvent>,
+    ) -> Result<()> {
+        for term in metrics.terms(requested.metric) {
+            let names = metrics.names(&term.name);
+            let mut listed = names.iter().filter_map(|name| find(name, &self.sources));
+            let Some(source) = listed.next().filter(|_| requested.is_of_both_modes(&term)) else {
+                return Err(Error::unavailable(
+                    format!(
+                        "`{}` needs {}, which Windows' own tracing does not measure here",
+                        requested.name(),
+                        requested.label(&term.name, &term)
+                    ),
+                    "`halprof list` shows what Windows lists; the driver can tell user from kernel mode.",
+                ));
+            };
+            if events.iter().all(|event| event.source != source.id) {
+                let usual = events_in(&term.name, INTERVAL_OF_CYCLES.into());
+                let is_paced = TraceEvent::chosen(source, None).interval == INTERVAL_OF_CYCLES;
+                events.push(TraceEvent::chosen(source, usual.filter(|_| !is_paced)));
+            }
+        }
+        Ok(())
     }
 
     /// The events that are named to be counted, or the usual ones: `all` leaves out time, which is not

@@ -34,7 +34,7 @@ fn wait_for(file: &Path, bytes: u64) {
 fn report_of_a_part(file: &Path) -> Value {
     let ran = halprof_json(&format!("report {}", text(file)));
     let report = ran.json();
-    assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/2".into()), "{report}");
+    assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/3".into()), "{report}");
     report
 }
 

@@ -45,10 +45,21 @@ const COUNTED_BY_DEFAULT: [&str; 6] =
 /// The most sources that every version of Windows can count in one session.
 pub const COUNTERS: u32 = 4;
 
-/// Cycles between samples where nothing is named: about a thousand samples a second of a busy
-/// processor.
-const INTERVAL_OF_CYCLES: u32 = 1_000_000;
-/// Events between samples of a named source, if Windows does not say which interval is in force:
+/// Cycles or instructions between samples where no interval is given: about a thousand samples a second
+/// of a busy processor, where the interval in force would be more than ten times as many.
+pub const INTERVAL_OF_CYCLES: u32 = 1_000_000;
+/// The sources with this interval, by Windows' names. What [`NAMES`] has first for reference cycles may
+/// tick with the bus, ten times as slowly.
+const PACED: [&str; 7] = [
+    "TotalCycles",
+    "UnhaltedCoreCycles",
+    "UnhaltedCoreCyclesFixed",
+    "TotalIssues",
+    "InstructionRetired",
+    "InstructionsRetiredFixed",
+    "UnhaltedReferenceCyclesFixed",
+];
+/// Events between samples of another source, if Windows does not say which interval is in force:
 /// the HAL's default.
 const INTERVAL_OF_HAL: u32 = 65_536;
 /// A millisecond, which is Windows' default.
@@ -84,6 +95,7 @@ impl TraceEvent {
     fn new(source: &ProfileSource, requested: Option<&str>) -> Self {
         let default = match (source.id, source.interval) {
             (TIMER, _) => INTERVAL_OF_TIMER,
+            _ if has(&PACED, &source.name) => INTERVAL_OF_CYCLES,
             (_, 0) => INTERVAL_OF_HAL,
             (_, in_force) => in_force,
         };
@@ -96,6 +108,14 @@ impl TraceEvent {
             group: 0,
         };
         event.with_interval(default.into(), source)
+    }
+
+    /// A source that nobody named, with the nearest interval that it has; without one, with its default.
+    pub fn chosen(source: &ProfileSource, interval: Option<u64>) -> Self {
+        let event = Self::new(source, None);
+        let interval = interval.unwrap_or(event.interval.into());
+        let event = event.with_interval(interval, source);
+        Self { requested_interval: event.interval.into(), ..event }
     }
 
     /// Asks for an interval, and takes the nearest that the source has.
@@ -205,11 +225,8 @@ pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> V
 
 /// What is sampled if nothing is named: cycles, or without cycles the timer, which every list has.
 pub fn sampled_by_default(sources: &[ProfileSource]) -> Option<TraceEvent> {
-    if let Some(cycles) = find("cycles", sources) {
-        let event = TraceEvent::new(cycles, None);
-        return Some(event.with_interval(INTERVAL_OF_CYCLES.into(), cycles));
-    }
-    find("Timer", sources).map(|timer| TraceEvent::new(timer, None))
+    let sampled = find("cycles", sources).or_else(|| find("Timer", sources));
+    sampled.map(|source| TraceEvent::new(source, None))
 }
 
 /// The indexes of the events of each session that counts them: one session, or with `passes` as many

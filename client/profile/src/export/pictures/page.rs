@@ -6,7 +6,7 @@ use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
 use crate::aggregate::samples::ThreadLocation;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
-use crate::export::selection::{Export, stacks};
+use crate::export::selection::{Export, MetricTable, stacks};
 use crate::number::{duration, seconds, thousands};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -61,6 +61,7 @@ pub fn page(export: &Export<'_>) -> String {
         page += &section(export, source);
     }
     page += &marks::section(export);
+    page += &export.metrics.as_ref().map_or_else(String::new, metrics);
     page += &table(export);
     let _ = write!(
         page,
@@ -165,6 +166,25 @@ fn meaning<'a>(export: &Export<'a>, source: &SourceTotals) -> &'a str {
 
 fn tooltip(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" title=\"{}\"", escaped(text)) }
+}
+
+/// The metrics of functions.
+fn metrics(table: &MetricTable) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let last = cells.len().saturating_sub(1);
+        let cells = cells.iter().enumerate().map(|(index, cell)| {
+            let class = if index == last { "symbol" } else { "number" };
+            format!("<{tag} class=\"{class}\">{}</{}>", escaped(cell), &tag[..2])
+        });
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    };
+    let rows: String = table.rows.iter().map(|cells| row(cells, "td")).collect();
+    format!(
+        "<section>\n<h2>Metrics</h2>\n<p>{}</p>\n<div class=\"scroll\"><table id=\"metrics\">\n\
+         <thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n</section>\n",
+        escaped(&table.about),
+        row(&table.heads, "th scope=\"col\"").trim_end()
+    )
 }
 
 fn table(export: &Export<'_>) -> String {

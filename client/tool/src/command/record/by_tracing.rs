@@ -2,12 +2,14 @@
 
 use super::{RecordResult, command, print};
 use crate::cli::args::{self, Selection};
+use crate::metrics::{Metrics, rows};
 use crate::output::error::{Error, Result};
 use crate::output::{MachineInfo, Output};
 use crate::results::errata;
 use crate::results::output_file::OutputFile;
 use crate::results::recording::InPass;
 use crate::run::interrupt::interrupted;
+use crate::run::metric_periods::ChosenBy;
 use crate::run::recorder::build;
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
@@ -21,7 +23,7 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use crate::target::{limits, machine_id, seal_key};
 use halprof_measure::Connection;
-use halprof_measure::tracing::session::plan::{TraceEvent, sampled_by_default};
+use halprof_measure::tracing::session::plan::{INTERVAL_OF_CYCLES, TraceEvent, sampled_by_default};
 use halprof_measure::tracing::session::{SampledSource, TIMER, TraceRequest, Tracing};
 use halprof_profile::aggregate::in_step::InStep;
 use halprof_profile::file::{self, Files, Metadata, Recording};
@@ -65,10 +67,17 @@ pub(super) fn run(
 
 /// What is sampled, as many sources as there are counters for.
 fn events(options: &args::Record, offer: &TraceSources) -> Result<Vec<TraceEvent>> {
-    let events = match offer.named(&options.selection)? {
+    let metrics = Metrics::with_file(options.metric_file.as_deref(), false)?;
+    let requested = metrics.requested(&options.metrics)?;
+    let mut events = match offer.named(&options.selection)? {
         Some(events) => events,
-        None => sampled_by_default(&offer.sources).into_iter().collect(),
+        None if requested.is_empty() => sampled_by_default(&offer.sources).into_iter().collect(),
+        None => Vec::new(),
     };
+    for requested in &requested {
+        rows::check(requested)?;
+        offer.add_metric(&metrics, requested, &mut events)?;
+    }
     let counted = events.iter().filter(|event| event.source != TIMER).count();
     match offer.counters {
         // Windows would leave out some of them without a word.
@@ -106,7 +115,10 @@ fn periods(
         let period = Period::new(&event.name, requested, used.into(), is_time);
         let errata = errata::traced(event_set, event, connection);
         let meaning = event_set.catalog().meaning(&event.name);
-        periods.push(InPass { period, pass: 0, meaning, errata });
+        let is_paced = event.interval == INTERVAL_OF_CYCLES;
+        let chosen_by = if is_paced { ChosenBy::Clock } else { ChosenBy::Table };
+        let chosen_by = event.requested.is_none().then_some(chosen_by).filter(|_| !is_time);
+        periods.push(InPass { period, pass: 0, chosen_by, meaning, errata });
     }
     periods
 }

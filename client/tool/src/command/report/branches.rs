@@ -192,7 +192,7 @@ fn sections(tables: &[Table], width: Width) -> String {
     text
 }
 
-fn section(by: Grouping, part: &SourceSection, several: bool) -> Section {
+fn section(by: Grouping, part: &SourceSection, several: bool) -> Section<'static> {
     let of_kind: &[Field<PathTotals>] = if by.is_of_paths() { &PATH } else { &EDGE };
     let fields = || TOTALS.iter().chain(of_kind);
     let more = match part.more {

@@ -2,25 +2,32 @@
 
 mod cost;
 
+use super::with_metrics::{self, RequestedMetrics, hidden, widened};
 use crate::cli::args;
-use crate::metrics::Metrics;
+use crate::metrics::rows::RowMetrics;
+use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
+use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::{seconds, thousands};
 use crate::output::table::{Column, Section, Width};
 use crate::results::recording_warnings;
-use crate::results::sample_rows::{SourceRow, absent_beside_source, key_columns};
+use crate::results::sample_rows::{
+    SourceRow, absent_beside_source, key_columns, metric_cells, metric_columns,
+};
+use crate::results::sampled::Sampled;
 use crate::select::filters;
 use cost::{Change, RUNS, Side};
 use halprof_measure::statistics::comparison::Comparison;
+use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::{Fields, Key, Process, Value, fields};
 use halprof_profile::aggregate::processor_time::UNIT_NS;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::source_totals::SourceTotals;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::symbols::SymbolPath;
-use halprof_profile::views::report::{Query, Report, SourceSection, Table};
+use halprof_profile::views::report::{Query, Report, RowMetric, SourceSection, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -97,6 +104,9 @@ struct Totalled {
     #[serde(flatten)]
     totals: Totals,
     share: Share,
+    /// The metrics that were requested; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Vec<RowMetric>,
 }
 
 /// All recordings.
@@ -127,12 +137,18 @@ struct Source {
 
 pub(super) fn run(
     options: &args::Report,
-    mut query: Query,
+    query: Query,
+    metrics: RequestedMetrics<'_>,
     path: &SymbolPath,
     output: &Output,
 ) -> Result<u32> {
     let requested = query.tables.len();
-    query.tables.push(vec![Key::Processor]);
+    let mut query = widened(&query);
+    let mut named = Filter::default();
+    if !metrics.1.is_empty() {
+        // A metric of rows of cycles needs more than cycles.
+        named.sources = std::mem::take(&mut query.filter.sources);
+    }
     let [mut reports, after] =
         [&options.files, &options.diff].map(|files| Report::read_each(files, &query, path));
     let before = reports.as_ref().map_or(0, Vec::len);
@@ -150,13 +166,37 @@ pub(super) fn run(
         warnings.extend(own);
     }
     let sources = sources(&runs)?;
+    let is_shown = |name: &str| named.accepts_source(name);
+    let shown: Vec<&Source> =
+        sources.iter().filter(|source| source.names.iter().any(|name| is_shown(name))).collect();
+    let metrics_of_sides = SideMetrics::new(metrics, &sources, &runs)?;
     let files = [&options.files, &options.diff].into_iter();
     let twice = files.filter_map(|files| filters::given_twice(files));
     let own: Vec<String> = twice.chain(left_out(&runs, &sources)).collect();
+    let rough = runs.reports.iter().flat_map(|run| run.tables.get(..requested)).flatten();
+    let rough = rough.filter(|_| !metrics.1.is_empty()).find_map(with_metrics::roughness);
+    let own: Vec<String> = own.into_iter().chain(rough).collect();
     output.warn_all(&own);
     warnings.extend(own);
-    let tables = (0..requested).map(|at| compared_table(at, &runs, &sources));
-    let totals: Vec<u64> = runs.reports.iter().map(|run| run.total.samples).collect();
+    let tables = (0..requested).map(|at| compared_table(at, &runs, &sources, &metrics_of_sides));
+    let mut tables: Vec<ComparedTable<'_>> = tables.collect::<Result<_>>()?;
+    let serving = metrics_of_sides.serving();
+    let hidden = if output.is_text() && named.sources.is_empty() {
+        hidden(metrics.0, &serving, sources.iter().filter_map(|source| source.names.first()))
+    } else {
+        Vec::new()
+    };
+    for table in &mut tables {
+        table.parts.retain(|part| {
+            let source = part.source.as_deref().unwrap_or_default();
+            is_shown(source) && !hidden.iter().any(|name| **name == *source)
+        });
+    }
+    let totals = runs.reports.iter().map(|run| {
+        let shown = run.sources.iter().filter(|source| is_shown(&source.name));
+        shown.map(|source| source.totals.samples).sum()
+    });
+    let totals: Vec<u64> = totals.collect();
     let result = DiffResult {
         before: filters::names(&options.files),
         after: filters::names(&options.diff),
@@ -164,8 +204,8 @@ pub(super) fn run(
         samples: runs.sides(&totals).map(|side| side.iter().sum()),
         time: Time::new(&runs),
         warnings,
-        sources: sources.iter().map(|source| Whole::new(source, &runs)).collect(),
-        tables: tables.collect::<Result<_>>()?,
+        sources: shown.iter().map(|source| Whole::new(source, &runs)).collect(),
+        tables,
     };
     let parts = result.tables.iter().flat_map(|table| &table.parts);
     let rows = parts.flat_map(|part| {
@@ -173,8 +213,12 @@ pub(super) fn run(
     });
     let rows: Vec<SourceRow<'_, &DiffRow<'_>>> = rows.collect();
     let by = result.tables.first().map_or(&[][..], |table| table.by);
-    output.rows_without(&absent_beside_source(by), "diff", (&result, &rows), |result| {
-        text(result, options.most_rows(), output.width())
+    let names: Vec<String> = metrics.1.iter().map(Requested::name).collect();
+    let csv = Csv::new::<SourceRow<'_, &DiffRow<'_>>>(&absent_beside_source(by))
+        .with_metrics(&["before", "metrics"], &names)
+        .with_metrics(&["after", "metrics"], &names);
+    output.rows_in(&csv, "diff", (&result, &rows), |result| {
+        text(result, &names, options.most_rows(), output.width())
     })?;
     Ok(status)
 }
@@ -204,7 +248,7 @@ fn count_time_alike(report: &mut Report) {
 
 /// The sources of a report by name, and its sections by source: a file may have thousands.
 pub(super) struct BySource<'a> {
-    pub(super) report: &'a Report,
+    report: &'a Report,
     sources: HashMap<&'a str, &'a SourceTotals>,
     /// How many processors have samples of each.
     processors: HashMap<&'a str, usize>,
@@ -226,12 +270,13 @@ impl<'a> BySource<'a> {
         Self { report, sources, processors }
     }
 
-    pub(super) fn source(&self, name: &str) -> Option<&'a SourceTotals> {
+    fn source(&self, name: &str) -> Option<&'a SourceTotals> {
         self.sources.get(name).copied()
     }
 
-    pub(super) fn processors(&self, name: &str) -> usize {
-        self.processors.get(name).copied().unwrap_or(1)
+    fn sampled(&self, name: &str) -> Sampled {
+        let processors = self.processors.get(name).copied().unwrap_or(1);
+        Sampled::new(&self.report.recording, self.source(name), processors)
     }
 }
 
@@ -404,8 +449,47 @@ fn sum(all: &[Totals]) -> Totals {
     sum
 }
 
+/// The metrics of both sides, if any were requested.
+struct SideMetrics<'a>([RowMetrics<'a>; 2]);
+
+impl<'a> SideMetrics<'a> {
+    fn new(
+        (metrics, requested): RequestedMetrics<'a>,
+        sources: &[Source],
+        runs: &Runs,
+    ) -> Result<Self> {
+        let of_side = |side: usize| {
+            let sources = sources.iter().map(|source| {
+                let name = runs.sides(&source.names)[side].first();
+                (name.map_or_else(|| "".into(), Arc::clone), source.sides[side].sum())
+            });
+            RowMetrics::new(metrics, requested, sources.collect())
+        };
+        Ok(Self([of_side(0)?, of_side(1)?]))
+    }
+
+    fn serving(&self) -> BTreeSet<Arc<str>> {
+        self.0.iter().flat_map(RowMetrics::serving).collect()
+    }
+
+    /// Those of a row, whose samples each of the sources has by run.
+    fn of_row(&self, runs: &Runs, by_source: &[Option<&Vec<Totals>>]) -> [Vec<RowMetric>; 2] {
+        [0, 1].map(|side| {
+            let of_side = |parts: &&Vec<Totals>| sum(runs.sides(parts)[side]);
+            let totals =
+                by_source.iter().map(|parts| parts.as_ref().map(of_side).unwrap_or_default());
+            self.0[side].row(&totals.collect::<Vec<_>>())
+        })
+    }
+}
+
 /// The table at this index of the query.
-fn compared_table<'a>(at: usize, runs: &'a Runs, sources: &[Source]) -> Result<ComparedTable<'a>> {
+fn compared_table<'a>(
+    at: usize,
+    runs: &'a Runs,
+    sources: &[Source],
+    metrics: &SideMetrics<'_>,
+) -> Result<ComparedTable<'a>> {
     let tables: Vec<&Table> = runs.reports.iter().filter_map(|run| run.tables.get(at)).collect();
     if tables.iter().flat_map(|table| &table.sections).any(SourceSection::is_mixed) {
         return Err(Error::usage(
@@ -414,18 +498,22 @@ fn compared_table<'a>(at: usize, runs: &'a Runs, sources: &[Source]) -> Result<C
         ));
     }
     let sections: Vec<Sections<'_>> = tables.iter().map(|table| Sections::new(table)).collect();
-    let parts = sources.iter().map(|source| Compared {
+    let of_sources: Vec<RowsByName<'_>> =
+        sources.iter().map(|source| rows_by_name(&sections, source)).collect();
+    let parts = sources.iter().zip(&of_sources).map(|(source, rows)| Compared {
         source: source.names.first().map(ToString::to_string),
-        rows: changes(&sections, runs, source),
+        rows: changes(rows, &of_sources, runs, source, metrics),
     });
     let by = tables.first().map_or(&[][..], |table| &table.by);
     Ok(ComparedTable { by, parts: parts.collect() })
 }
 
-/// Pairs rows with the same text, those that cost most events more first. Process identifiers differ
-/// from run to run, so a process is matched by name.
-fn changes<'a>(sections: &[Sections<'a>], runs: &Runs, source: &Source) -> Vec<DiffRow<'a>> {
-    let mut all: BTreeMap<Vec<String>, (&[Value], Vec<Totals>)> = BTreeMap::new();
+/// The rows of a source with the same text in all runs, with their samples in each. Process identifiers
+/// differ from run to run, so a process is matched by name.
+type RowsByName<'a> = BTreeMap<Vec<String>, (&'a [Value], Vec<Totals>)>;
+
+fn rows_by_name<'a>(sections: &[Sections<'a>], source: &Source) -> RowsByName<'a> {
+    let mut all = RowsByName::new();
     for (run, (sections, name)) in sections.iter().zip(&source.names).enumerate() {
         let own = sections.of(name);
         // Code that only called what has samples has none of its own.
@@ -438,14 +526,32 @@ fn changes<'a>(sections: &[Sections<'a>], runs: &Runs, source: &Source) -> Vec<D
             }
         }
     }
-    let rows = all.into_values().map(|(values, parts)| {
-        let [parts_before, parts_after] = runs.sides(&parts).map(sum);
+    all
+}
+
+/// The rows of a source, those that cost most events more first.
+fn changes<'a>(
+    rows: &RowsByName<'a>,
+    of_sources: &[RowsByName<'a>],
+    runs: &Runs,
+    source: &Source,
+    metrics: &SideMetrics<'_>,
+) -> Vec<DiffRow<'a>> {
+    let rows = rows.iter().map(|(name, (values, parts))| {
+        let [parts_before, parts_after] = runs.sides(parts).map(sum);
         let [whole_before, whole_after] = runs.sides(&source.totals).map(sum);
-        let side = |totals, whole| Totalled { totals, share: Share::weighted(totals, whole) };
-        let (before, after) = (side(parts_before, whole_before), side(parts_after, whole_after));
+        let by_source = of_sources.iter().map(|rows| rows.get(name).map(|(_, parts)| parts));
+        let [metrics_before, metrics_after] = metrics.of_row(runs, &by_source.collect::<Vec<_>>());
+        let side = |totals, whole, metrics| Totalled {
+            totals,
+            share: Share::weighted(totals, whole),
+            metrics,
+        };
+        let before = side(parts_before, whole_before, metrics_before);
+        let after = side(parts_after, whole_after, metrics_after);
         let share = f64::midpoint(before.share.value, after.share.value);
         let change = after.share.value - before.share.value;
-        DiffRow { values, events: source.compare(runs, &parts, share), before, after, change }
+        DiffRow { values, events: source.compare(runs, parts, share), before, after, change }
     });
     let mut rows: Vec<DiffRow<'_>> = rows.collect();
     rows.sort_by_key(|row| Reverse(row.events.more()));
@@ -461,7 +567,9 @@ fn name_of(value: &Value) -> String {
     }
 }
 
-fn text(result: &DiffResult<'_>, keep: usize, width: Width) -> String {
+fn text(result: &DiffResult<'_>, metrics: &[String], keep: usize, width: Width) -> String {
+    let heads = metrics.iter().map(|name| [format!("{name} before"), format!("{name} after")]);
+    let heads: Vec<[String; 2]> = heads.collect();
     let mut text = String::new();
     for (label, files, runs) in
         [("before", &result.before, result.runs[0]), ("after", &result.after, result.runs[1])]
@@ -480,14 +588,14 @@ fn text(result: &DiffResult<'_>, keep: usize, width: Width) -> String {
     for table in &result.tables {
         for part in &table.parts {
             let several = result.sources.len() > 1;
-            text += &format!("\n{}", section(table.by, part, several, keep).text(width));
+            text += &format!("\n{}", section(table.by, part, several, keep, &heads).text(width));
         }
     }
     text
 }
 
 /// The events, samples and time of all.
-fn whole(result: &DiffResult<'_>) -> Section {
+fn whole(result: &DiffResult<'_>) -> Section<'static> {
     let columns = vec![
         Column::name("whole"),
         Column::number("before"),
@@ -518,7 +626,13 @@ fn whole(result: &DiffResult<'_>) -> Section {
     Section { title: String::new(), columns, rows, more: String::new() }
 }
 
-fn section(by: &[Key], part: &Compared<'_>, several: bool, keep: usize) -> Section {
+fn section<'a>(
+    by: &[Key],
+    part: &Compared<'_>,
+    several: bool,
+    keep: usize,
+    heads: &'a [[String; 2]],
+) -> Section<'a> {
     let mut columns = vec![
         Column::number("change"),
         Column::number("ratio"),
@@ -528,6 +642,7 @@ fn section(by: &[Key], part: &Compared<'_>, several: bool, keep: usize) -> Secti
         Column::number("before").extra(),
         Column::number("after").extra(),
     ];
+    columns.extend(heads.iter().flatten().flat_map(|head| metric_columns(head)));
     columns.extend(key_columns(by));
     let mut least: Vec<u128> =
         part.rows.iter().map(|row| row.events.more().unsigned_abs()).collect();
@@ -566,6 +681,8 @@ fn cells(row: &DiffRow<'_>) -> Vec<String> {
         events_before,
         events_after,
     ];
+    let metrics = row.before.metrics.iter().zip(&row.after.metrics);
+    cells.extend(metrics.flat_map(|(before, after)| [before, after]).flat_map(metric_cells));
     cells.extend(row.values.iter().map(name_of));
     cells
 }

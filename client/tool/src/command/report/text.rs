@@ -2,6 +2,7 @@
 
 use super::recorded;
 use crate::cli::args;
+use crate::metrics::Metrics;
 use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::table::Width;
@@ -29,6 +30,8 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
                 `machine`; \
                 `--rows 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
+    let rest =
+        rest + &ipc(report, options).map_or_else(String::new, |line| width.prose(0, &line) + "\n");
     let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, SOURCES, width));
     let parts = report.tables.iter().filter(|table| table.by == keys);
@@ -52,6 +55,21 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
         text += &format!("\n{} more sources: `--source NAME` chooses\n", parts.len() - shown);
     }
     text + &rest
+}
+
+/// How to see the instructions per cycle of functions; nothing where metrics are shown.
+fn ipc(report: &Report, options: &args::Report) -> Option<String> {
+    let metrics = Metrics::built_in().ok().filter(|_| options.metrics.is_empty())?;
+    let sampled = |quantity: &str| {
+        let mut names = report.sources.iter().map(|source| source.name.split(':').next());
+        names.any(|name| name.and_then(|name| metrics.quantity(name)) == Some(quantity))
+    };
+    let first = if sampled("cycles") && sampled("instructions") {
+        ""
+    } else {
+        "`halprof record -M ipc`, then "
+    };
+    Some(format!("IPC by function: {first}`halprof report -M ipc`."))
 }
 
 /// What tells most of where samples are: functions; where none is known, processes with their modules;

@@ -194,7 +194,7 @@ fn is_shown(row: &Row<'_>, interval: &Interval) -> bool {
 type CellOf = fn(&Interval, &Row<'_>) -> String;
 
 /// The columns of intervals with their widths and cells; that of names is as wide as they are.
-const INTERVAL: [(Column, Option<usize>, CellOf); 12] = [
+const INTERVAL: [(Column<'static>, Option<usize>, CellOf); 12] = [
     (Column::loose("start, s", 10), Some(12), |one, _| format!("{:.6}", in_seconds(one.start_ns))),
     (Column::number("length, s").extra(), Some(10), |one, _| {
         format!("{:.6}", in_seconds(one.length_ns))

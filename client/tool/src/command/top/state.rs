@@ -37,7 +37,7 @@ pub(super) struct Picture {
 pub(super) struct Table {
     /// What stands above it; empty for nothing.
     pub(super) title: String,
-    pub(super) columns: Vec<table::Column>,
+    pub(super) columns: Vec<table::Column<'static>>,
     /// The column before which the trace stands.
     pub(super) trace_at: usize,
     pub(super) rows: Vec<PictureRow>,

@@ -2,12 +2,12 @@
 
 use super::BySource;
 use crate::output::number::{seconds, thousands};
+use crate::results::sampled::Sampled;
 use halprof_measure::float::float;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, SAME_WITHIN, Verdict};
-use halprof_measure::statistics::proportion::{NORMAL_95, wilson_interval_at};
+use halprof_measure::statistics::proportion::NORMAL_95;
 use halprof_measure::statistics::{Summary, deviations, rounded_mean};
 use halprof_profile::aggregate::processor_time::UNIT_NS;
-use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::views::report::Report;
 use schemars::JsonSchema;
@@ -37,72 +37,26 @@ pub(super) struct Change {
 
 /// One source in the runs of one side.
 pub(super) struct Side {
-    runs: Vec<Run>,
+    runs: Vec<Sampled>,
     /// Which part of its samples was lost; `None` if that is not known.
     lost: Option<f64>,
-}
-
-/// One source in one run.
-struct Run {
-    /// All its samples, those of idle threads and those that no filter accepts included.
-    all: Totals,
-    /// How many events may have come after the last samples.
-    missing: f64,
-    /// The 95 % bound, as a part of the events, of being on a counter for part of the time; `None` if
-    /// it is not known.
-    multiplexing: Option<f64>,
-    /// How many of its samples are worth one independent one: more than 1 if they are in step with
-    /// what they sample.
-    in_step: u64,
-}
-
-impl Run {
-    fn new(run: &BySource<'_>, name: &str) -> Self {
-        let (report, source) = (run.report, run.source(name));
-        let mut all = source.map(|source| source.unfiltered).unwrap_or_default();
-        let begun = source.map_or(0, |source| source.period_events);
-        let period = all.events.checked_div(all.samples).unwrap_or(begun);
-        // A trace does not say of which source they are.
-        all.add(Totals::alike(report.recording.idle_samples(), period));
-        let slices = source.and_then(|source| source.slices.as_ref());
-        Self {
-            all,
-            missing: float(period) * float(run.processors(name) as u64),
-            multiplexing: slices.map_or(Some(0.0), |slices| Some(float(slices.error_ppm?) / 1e6)),
-            in_step: report.recording.in_step.get(name).copied().unwrap_or(1),
-        }
-    }
-
-    /// How far off the events of a part of its samples may be: by so many standard deviations of
-    /// chance.
-    ///
-    /// Sampling misses no event of the whole but those after the last sample of each processor.
-    /// Which part has a sample is chance.
-    fn bound(&self, part: Totals, deviations: f64) -> Option<f64> {
-        let is_whole = part.samples == self.all.samples;
-        let share = Share::weighted(part, self.all);
-        let (value, chance) = if is_whole {
-            (1.0, 0.0)
-        } else {
-            let independent = (share.effective / float(self.in_step)).max(1.0);
-            let (low, high) = wilson_interval_at(deviations, share.value, independent);
-            (share.value, (high - share.value).max(share.value - low))
-        };
-        let multiplexing = self.multiplexing? * float(part.events) * deviations / NORMAL_95;
-        Some((chance * float(self.all.events)).hypot(value * self.missing).hypot(multiplexing))
-    }
 }
 
 impl Side {
     /// A source by its name in each of these runs, which have [`lost`] so many samples.
     pub(super) fn new(runs: &[(&BySource<'_>, &str)], lost: Option<f64>) -> Self {
-        Self { runs: runs.iter().map(|(run, name)| Run::new(run, name)).collect(), lost }
+        let sampled = |(run, name): &(&BySource<'_>, &str)| run.sampled(name);
+        Self { runs: runs.iter().map(sampled).collect(), lost }
+    }
+
+    /// The runs as one.
+    pub(super) fn sum(&self) -> Sampled {
+        Sampled::sum(&self.runs)
     }
 
     /// Exact values, one of each run.
     pub(super) fn exact(values: &[Totals]) -> Self {
-        let run = |&all: &Totals| Run { all, missing: 0.0, multiplexing: Some(0.0), in_step: 1 };
-        Self { runs: values.iter().map(run).collect(), lost: Some(0.0) }
+        Self { runs: values.iter().copied().map(Sampled::exact).collect(), lost: Some(0.0) }
     }
 
     /// The bound that sampling alone gives the mean over runs.
