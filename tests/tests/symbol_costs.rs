@@ -137,9 +137,24 @@ fn a_pdb_has_no_more_streams_than_bytes() {
         ("pages", Pdb { repeated: 60_000, ..two.clone() }),
         ("modules", Pdb { modules: vec![functions(); 5_000], shares_stream: true, ..two }),
     ] {
-        let found = worth(case, &pdb.file(), 60, 50_000);
+        let mut file = pdb.file();
+        // What is found takes memory too, for each address.
+        file.addresses.truncate(100);
+        let found = worth(case, &file, 20, 50_000);
         assert_eq!(found.opened.kind, Kind::None, "{case}");
         assert!(found.opened.notes.iter().any(|note| note.contains("a.pdb")), "{case}: silent");
+    }
+}
+
+/// Linkers give each object file code of its own.
+#[test]
+fn code_that_two_object_files_claim_is_left_out_and_said() {
+    let module = |name: &str, offset| vec![function(name, offset, 0)];
+    for (offset, is_said) in [(16, false), (8, true)] {
+        let pdb = Pdb { modules: vec![module("f", 0), module("g", offset)], ..Pdb::default() };
+        let found = worth("two object files", &pdb.file(), 20, 50_000);
+        assert_eq!(symbol(&found.frames[1]), if is_said { "f" } else { "g" });
+        assert_eq!(!found.opened.limits.is_empty(), is_said, "{:?}", found.opened);
     }
 }
 
@@ -327,6 +342,7 @@ fn unwinding_information_costs_what_it_is() {
         let found = worth(case, &elf(&[code.clone(), frames], addresses.clone()), 40, 200_000);
         let named = found.frames.iter().filter(|frame| frame.symbol.is_some()).count();
         assert_eq!(named, if is_read { 16_000 } else { 0 }, "{case}");
+        assert_eq!(found.opened.limits.is_empty(), is_read, "{case}: {:?}", found.opened);
     }
 }
 

@@ -144,13 +144,14 @@ impl Image {
     }
 
     /// What of the file was left out, if anything was.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let left_out = self.code.left_out;
-        (left_out > 0).then(|| {
+        let sections = (left_out > 0).then(|| {
             format!(
                 "{left_out} of its sections are left out: they overlap others, or have their bytes"
             )
-        })
+        });
+        sections.into_iter().chain(self.unwinding.note())
     }
 
     /// Its code, to be read.

@@ -301,7 +301,7 @@ impl Lookup {
             Lines::Dwarf(dwarf) => dwarf.notes().collect(),
             Lines::None => Vec::new(),
         };
-        all.extend(self.image.as_ref().and_then(Image::note));
+        all.extend(self.image.iter().flat_map(Image::notes));
         all.extend(self.table.note());
         all
     }

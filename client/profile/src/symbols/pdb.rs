@@ -82,6 +82,8 @@ pub(super) struct Pdb {
     symbols: SymbolTable<'static>,
     /// In the order of their places.
     contributions: Vec<Contribution>,
+    /// Contributions that were left out: they overlap an earlier one.
+    left_out: usize,
     /// In the order of their places, each place once.
     starts: Vec<Start>,
     /// Further public symbols at these places, in the same order.
@@ -137,7 +139,7 @@ impl Pdb {
             let section = section.and_then(|section| sections.get(section));
             section.is_some_and(|section| section.characteristics.execute())
         };
-        let contributions = contributions(&information, is_code).map_err(text)?;
+        let (contributions, left_out) = contributions(&information, is_code).map_err(text)?;
         let symbols = pdb.global_symbols().map_err(text)?;
         let mut starts = publics(&symbols, is_code).map_err(text)?;
         starts.extend(contributions.iter().map(|one| Start {
@@ -164,6 +166,7 @@ impl Pdb {
             addresses,
             symbols,
             contributions: merged(contributions),
+            left_out,
             starts,
             others,
             also: RefCell::default(),
@@ -253,8 +256,14 @@ impl Pdb {
             "some of its names are cut: their types are too long, too deep or too complex"
                 .to_owned()
         });
+        let left_out = self.left_out;
+        let code = (left_out > 0).then(|| {
+            format!(
+                "code of its object files is left out in {left_out} places: it overlaps others'"
+            )
+        });
         let others = self.modules.note().into_iter().chain(self.demangler.note());
-        types.into_iter().chain(others).chain(self.paths.note())
+        types.into_iter().chain(code).chain(others).chain(self.paths.note())
     }
 
     fn place(&self, address: u32) -> Option<Place> {
@@ -467,11 +476,12 @@ fn modules(
     Ok(all)
 }
 
-/// The code that modules have, in the order of its places; of what overlaps, the later is left out.
+/// The code that modules have, in the order of its places; of what overlaps, the later is left out, and
+/// counted.
 fn contributions(
     information: &DebugInformation<'_>,
     is_code: impl Fn(u16) -> bool,
-) -> pdb2::Result<Vec<Contribution>> {
+) -> pdb2::Result<(Vec<Contribution>, usize)> {
     let mut all = Vec::new();
     let mut contributions = information.section_contributions()?;
     while let Some(one) = contributions.next()? {
@@ -482,6 +492,7 @@ fn contributions(
         }
     }
     all.sort_by_key(|one| (one.section, one.range.start));
+    let count = all.len();
     let mut end = (0, 0);
     all.retain(|one| {
         let is_apart = (one.section, one.range.start) >= end;
@@ -490,7 +501,8 @@ fn contributions(
         }
         is_apart
     });
-    Ok(all)
+    let left_out = count - all.len();
+    Ok((all, left_out))
 }
 
 /// Neighbours of one module are one: between them is what fills them up.

@@ -35,6 +35,8 @@ pub(super) struct Part {
 pub(super) struct Unwinding {
     /// In order and apart from each other.
     parts: Vec<Part>,
+    /// Entries that were left out: their augmentation is longer than any compiler's.
+    left_out: usize,
 }
 
 impl Unwinding {
@@ -44,13 +46,21 @@ impl Unwinding {
         base: u64,
         length: u64,
     ) -> Self {
-        let parts = match file.format() {
-            BinaryFormat::Pe if file.architecture() == Architecture::X86_64 => {
-                pdata(file, base, length)
-            }
-            _ => eh_frame(file, base),
-        };
-        Self::new(parts.unwrap_or_default())
+        if file.format() == BinaryFormat::Pe && file.architecture() == Architecture::X86_64 {
+            return Self::new(pdata(file, base, length).unwrap_or_default());
+        }
+        let (parts, left_out) = eh_frame(file, base).unwrap_or_default();
+        Self { left_out, ..Self::new(parts) }
+    }
+
+    /// What was left out, if anything was.
+    pub(super) fn note(&self) -> Option<String> {
+        let left_out = self.left_out;
+        (left_out > 0).then(|| {
+            format!(
+                "{left_out} entries of its unwinding information are left out: their augmentation has more than {AUGMENTATION} letters"
+            )
+        })
     }
 
     pub(super) fn new(mut parts: Vec<Part>) -> Self {
@@ -71,7 +81,7 @@ impl Unwinding {
             }
             apart.push(part);
         }
-        Self { parts: apart }
+        Self { parts: apart, left_out: 0 }
     }
 
     /// The part that has an address.
@@ -184,8 +194,12 @@ impl<'a, R: Fn(u64, u64) -> Option<&'a [u8]>> UnwindData<'a, R> {
     }
 }
 
-/// From `.eh_frame`: a frame description entry for each function, or for each part of one.
-fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<Vec<Part>> {
+/// From `.eh_frame`: a frame description entry for each function, or for each part of one, and how many
+/// were left out.
+fn eh_frame<'a>(
+    file: &object::File<'a, impl ReadRef<'a>>,
+    base: u64,
+) -> Option<(Vec<Part>, usize)> {
     // An image without a table of strings has only eight letters of a section's name.
     let mut names = [".eh_frame", ".eh_fram"].into_iter();
     let section = names.find_map(|name| file.section_by_name(name))?;
@@ -194,7 +208,7 @@ fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<
     let bytes = section.data().ok()?;
     let bases = BaseAddresses::default().set_eh_frame(section.address());
     let mut entries = frames.entries(&bases);
-    let mut parts = Vec::new();
+    let (mut parts, mut left_out) = (Vec::new(), 0);
     // Each function leads to one of a few.
     let mut cies = FxHashMap::default();
     while let Ok(Some(entry)) = entries.next() {
@@ -202,14 +216,12 @@ fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<
             continue;
         };
         let parsed = partial.parse(|frames, bases, offset| {
-            let cie = cies.entry(offset.0).or_insert_with(|| {
-                if has_long_augmentation(bytes.get(offset.0..).unwrap_or_default()) {
-                    Err(gimli::Error::UnknownAugmentation)
-                } else {
-                    frames.cie_from_offset(bases, offset)
-                }
-            });
-            cie.clone()
+            if has_long_augmentation(bytes.get(offset.0..).unwrap_or_default()) {
+                left_out += 1;
+                return Err(gimli::Error::UnknownAugmentation);
+            }
+            let cie = cies.entry(offset.0);
+            cie.or_insert_with(|| frames.cie_from_offset(bases, offset)).clone()
         });
         if let Ok(function) = parsed {
             let start = function.initial_address().wrapping_sub(base);
@@ -217,7 +229,7 @@ fn eh_frame<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> Option<
             parts.push(Part { function: range.start, range });
         }
     }
-    Some(parts)
+    Some((parts, left_out))
 }
 
 /// Whether the augmentation of a common information entry (its letters say what else is in it, Linux
