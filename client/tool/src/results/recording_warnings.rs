@@ -249,14 +249,14 @@ impl From<&Opened> for OpenedModule {
             kind: opened.kind.name(),
             file: opened.file.as_ref().map(|path| path.display().to_string()),
             image: opened.image.as_ref().map(|path| path.display().to_string()),
-            notes: notes(opened),
+            notes: [notes(opened), opened.limits.clone()].concat(),
         }
     }
 }
 
-/// What there is to say about a module's symbols, with the option that may find them.
+/// Where a module's symbols came from or why there are none, with the option that may find them.
 fn notes(opened: &Opened) -> Vec<String> {
-    let mut notes = [opened.notes.as_slice(), &opened.limits].concat();
+    let mut notes = opened.notes.clone();
     if opened.download_might_help {
         notes.push("`--download` asks the symbol servers".to_owned());
     }
