@@ -7,6 +7,10 @@ use crate::id::EventId;
 
 /// Set in the flags of every header.
 const MARKER: u8 = 0x80;
+/// What the header is of: an event with a type (wmistr.h, `TRACE_HEADER_FLAG`, and `EVENT_TRACE`), or a
+/// message of WPP, whose third byte is reserved (evntrace.h, `MESSAGE_TRACE_HEADER`).
+const KINDS: u8 = 0x50;
+const MESSAGE: u8 = 0x10;
 /// The bits of a perfinfo header's first word that are its version.
 const VERSION: u16 = 0x78FF;
 /// The number of counter values that follow a perfinfo header, in its first word.
@@ -111,6 +115,11 @@ pub enum Form {
 }
 
 impl Form {
+    /// By the third and the fourth byte of a header.
+    const fn of(header_type: u8, flags: u8) -> Option<Self> {
+        if flags & KINDS == MESSAGE { Some(Self::Skipped) } else { Self::from_type(header_type) }
+    }
+
     const fn from_type(header_type: u8) -> Option<Self> {
         match header_type {
             1 | 2 => Some(Self::System),
@@ -220,7 +229,7 @@ impl Header {
         if flags & MARKER == 0 {
             return Err(Refusal::Invalid);
         }
-        let form = Form::from_type(header_type).ok_or(Refusal::Invalid)?;
+        let form = Form::of(header_type, flags).ok_or(Refusal::Invalid)?;
         let mut header = Self::fixed(form, bytes).ok_or(Refusal::Short)?;
         if header.size < header.length {
             return Err(Refusal::Invalid);
@@ -284,7 +293,7 @@ impl Header {
 
 /// The time in the header at the front of `bytes`, of which the first 24 are enough.
 pub(crate) fn time(bytes: &[u8]) -> Option<i64> {
-    let (_, _, time, _) = Form::from_type(*bytes.get(2)?)?.offsets();
+    let (_, _, time, _) = Form::of(*bytes.get(2)?, *bytes.get(3)?)?.offsets();
     at(bytes, time?).i64()
 }
 

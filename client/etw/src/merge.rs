@@ -382,7 +382,8 @@ impl Chain {
     }
 
     fn set_time(&mut self, header: &Header, damage: &mut Damage) {
-        let time = header.time.unwrap_or(self.time);
+        // Without a time, the event is as late as the one before it, or began with the trace.
+        let time = header.time.unwrap_or(self.time.max(self.origin));
         if time < self.time {
             damage.add(Cause::TimeBackwards);
         } else if time < self.origin || time > self.written {

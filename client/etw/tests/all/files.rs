@@ -2,6 +2,7 @@
 
 use crate::shared::{manifest, number, text, trace};
 use halprof_etw::clock::ClockType;
+use halprof_etw::header::Header;
 use halprof_etw::{EventKind, Losses, PointerSize, Trace};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -109,6 +110,30 @@ fn check_header(name: &str, trace: &Trace<Cursor<Vec<u8>>>, expected: &Value) {
     assert_eq!(header.is_compressed(), !expected["compression"].is_null(), "{name}");
     assert_eq!(trace.losses().events, number(&expected["events_lost"]), "{name}");
     assert_eq!(trace.losses().missing_buffers, 0, "{name}");
+}
+
+/// A driver's software tracing (WPP) writes messages between the events, also as the first of a buffer.
+/// A message has its length in its first two bytes, zero in the third, and 0x90 in the fourth.
+#[test]
+fn a_message_is_skipped_by_its_length() {
+    // A processor's first buffer begins behind that of the header, and its events behind 72 bytes.
+    const FIRST: usize = 4096 + 72;
+    let Some(mut bytes) = trace("artificial_pmc.etl") else { return };
+    let count = |bytes: &[u8]| {
+        let mut trace = Trace::open(Cursor::new(bytes.to_vec())).expect("a trace");
+        let counted = count(&mut trace);
+        let damage: Vec<_> = trace.damage().counts().collect();
+        assert_eq!(damage, []);
+        (counted.kinds.values().sum::<u64>(), counted.kinds)
+    };
+    let (all, kinds) = count(&bytes);
+    let first = Header::parse(&bytes[FIRST..]).expect("an event");
+    bytes[FIRST..FIRST + 2].copy_from_slice(&first.size.to_le_bytes());
+    bytes[FIRST + 2..FIRST + 4].copy_from_slice(&[0, 0x90]);
+    let (with_message, with_its_kind) = count(&bytes);
+    assert_eq!(with_message, all);
+    let first = first.id.to_string();
+    assert_eq!(with_its_kind.get(&first).copied().unwrap_or(0) + 1, kinds[&first]);
 }
 
 /// The artificial file with its buffers in another order.

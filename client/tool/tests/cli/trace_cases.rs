@@ -53,6 +53,17 @@ fn samples_have_the_process_that_ran() {
     }
 }
 
+/// A session of a driver's software tracing (WPP) and the samples are in one file.
+#[test]
+fn messages_between_samples_are_skipped() {
+    let Some(file) = shared("cases/strangers/etl-wpp-message/wpp.etl") else { return };
+    let ran = halprof(&format!("report {file} --by process"));
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let report = json(&format!("report {file} --by process"));
+    let found = samples_by(&report, &["process_name"]);
+    assert_eq!(found, BTreeMap::from([("\"one.exe\"".to_owned(), 40)]));
+}
+
 /// Threads without any event: the stacks of nearly all name one of their processes.
 #[test]
 fn stacks_name_processes_where_no_event_of_a_thread_does() {
