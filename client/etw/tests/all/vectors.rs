@@ -76,7 +76,7 @@ fn every_vector_has_its_values() {
 const READ: [(&str, &[u8]); 9] = [
     ("header", &[0]),
     ("process", &[1, 2, 3, 10, 39]),
-    ("thread", &[1, 2, 3, 4, 36]),
+    ("thread", &[1, 2, 3, 4, 36, 72]),
     ("perfinfo", &[46, 47, 48, 49, 72, 73]),
     ("image", &[2, 3, 4]),
     ("stackwalk", &[32, 35, 36, 37, 38]),
@@ -203,6 +203,9 @@ fn life(kind: EventKind<'_>) -> Value {
             "exit_time": process.exit_time,
         }),
         EventKind::Thread(thread) => json!({
+            "process_id": thread.process, "thread_id": thread.thread, "name": thread.name,
+        }),
+        EventKind::ThreadName(thread) => json!({
             "process_id": thread.process, "thread_id": thread.thread, "name": thread.name,
         }),
         EventKind::Image(image) => {
