@@ -61,6 +61,8 @@ const CLASSES: [(u8, Guid); 6] = [
 pub const IMAGE_ID: Guid = Guid(0xb3e675d7_2554_4f18_830b_2762732560de);
 /// How the traced system is set up; added when traces are merged.
 pub const SYSTEM_CONFIG_EX: Guid = Guid(0x9b79ee91_b5fd_41c0_a243_4248e266e9d0);
+/// The branches before an event (evntrace.h, `LastBranchRecordProviderGuid`).
+pub const LAST_BRANCH_RECORD: Guid = Guid(0x99134383_5248_43fc_834b_529454e75df3);
 /// What a real-time session lost (evntrace.h, `RT_LostEvent`).
 pub(crate) const LOST_EVENT: Guid = Guid(0x6a399ae0_4bc6_4de9_870b_3657f8947e7e);
 

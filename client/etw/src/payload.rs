@@ -3,8 +3,9 @@
 //! Layouts depend on the version and on the pointer size of the trace's system. They are those of
 //! the MOF classes that Microsoft documents ("NT Kernel Logger Constants" and the classes below it),
 //! completed by what public readers and real files agree on where no class is documented
-//! (configuration of counters, stack keys, image identities). Fields have the names of those classes.
+//! (configuration of counters, stack keys, image identities, branch records). Fields have the names of those classes.
 
+pub mod branches;
 pub mod counters;
 pub mod image;
 pub mod managed;
@@ -31,6 +32,7 @@ pub enum EventKind<'a> {
     Stack(stack::Stack<'a>),
     StackKey(stack::StackKey),
     StackDefinition(stack::StackDefinition<'a>),
+    LastBranches(branches::LastBranches<'a>),
     Process(Box<process::Process>),
     Thread(Box<thread::Thread>),
     ThreadName(Box<thread::ThreadName>),
@@ -109,6 +111,9 @@ fn classic(guid: Guid, opcode: u8, version: u16, fields: Fields<'_>) -> Option<E
         (id::IMAGE_ID, 0) if version >= 1 => EventKind::ImageId(boxed(fields)?),
         (id::IMAGE_ID, 36) => EventKind::Pdb(boxed(fields)?),
         (id::SYSTEM_CONFIG_EX, 35) => EventKind::Volume(boxed(fields)?),
+        (id::LAST_BRANCH_RECORD, 32) if version >= 2 => {
+            EventKind::LastBranches(branches::last_branches(fields)?)
+        }
         (id::LOST_EVENT, 32..=34) => EventKind::Lost,
         _ => EventKind::Unknown,
     })

@@ -287,6 +287,9 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Process(process) => (group::PROCESS, process.change.opcode(), 4),
         EventKind::Image(image) if image.change == Change::Start => (group::PROCESS, 10, 3),
         EventKind::Image(image) => (group::IMAGE, image.change.opcode(), 3),
+        EventKind::LastBranches(_) => {
+            return Some(EventId::Classic { guid: id::LAST_BRANCH_RECORD, opcode: 32, version: 2 });
+        }
         // Added when traces are merged.
         EventKind::Pdb(_) => {
             return Some(EventId::Classic { guid: id::IMAGE_ID, opcode: 36, version: 2 });
@@ -410,6 +413,7 @@ fn payload(output: &mut Output, kind: &EventKind<'_>) {
         EventKind::ThreadName(name) => thread::write_name(name, output),
         EventKind::Stack(stack) => stack.write(output),
         EventKind::StackKey(key) => key.write(output),
+        EventKind::LastBranches(records) => records.write(output),
         EventKind::StackDefinition(definition) => definition.write(output),
         EventKind::Process(process) => process::write(process, output),
         EventKind::Image(image) => image::write(image, output),

@@ -11,7 +11,9 @@ use allocation_counter::measure;
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 use halprof_etw::clock::ClockType;
+use halprof_etw::join::branches::BranchRecords;
 use halprof_etw::join::{slices::Slices, stacks::Joiner, threads::Threads};
+use halprof_etw::payload::branches::{Entries, LastBranches};
 use halprof_etw::payload::processor::{Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Half, Stack, StackKey};
 use halprof_etw::payload::thread::Thread;
@@ -309,14 +311,21 @@ fn etw_case(rng: &mut Rng) {
     let is_compressed = trace.header().is_compressed();
     let (mut threads, mut slices) = (Threads::default(), Slices::new(trace.clock()));
     let (mut joiner, mut returned, mut samples) = (Joiner::new(rng.u64(..1000)), 0, 0);
+    let (mut branches, mut sampled) = (BranchRecords::default(), Vec::new());
+    let (mut added, mut entries) = (0, 0);
     while let Some(event) = trace.next_event().expect("bytes in memory") {
         let (time, processor) = (event.time, event.processor);
         joiner.stacks_of(&event);
         match event.kind {
             EventKind::Sample(sample) => {
                 samples += 1;
+                sampled.push((time, sample.thread, processor));
                 let mode = Half::of(sample.ip, pointer);
                 joiner.event(time, sample.thread, processor, mode, ());
+            }
+            EventKind::LastBranches(ref records) => {
+                added += 1;
+                branches.add(processor, records);
             }
             EventKind::Switch(ref switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
@@ -330,6 +339,19 @@ fn etw_case(rng: &mut Rng) {
     }
     returned += std::iter::from_fn(|| joiner.pop()).count();
     assert_eq!(returned, samples, "each sample comes out once");
+    let mut taken = 0;
+    for (time, thread, processor) in sampled {
+        if let Some(records) = branches.take(time, thread, processor) {
+            taken += 1;
+            entries += records.entries.len() as u64;
+        }
+    }
+    assert_eq!(
+        taken + branches.left().count(),
+        added,
+        "each of the branch records is of one event"
+    );
+    assert!(is_compressed || entries * 12 <= length, "branches from nowhere");
     assert!(is_compressed || trace.events() * 8 <= length, "events from nowhere");
 }
 
@@ -355,7 +377,7 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
         let (thread, process) = (4 * rng.u32(..3), 4);
         let origin = Origin { time, processor: rng.u16(..2), thread, process };
         let event_time = u64::from(rng.u8(..)).min(time.cast_unsigned());
-        let kind = match rng.u8(..7) {
+        let kind = match rng.u8(..8) {
             0 | 1 => EventKind::Sample(Sample { thread, ip: rng.u64(..), ..Sample::default() }),
             2 => {
                 let frames = Frames::from_bytes(&frames, pointer_size);
@@ -366,8 +388,20 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
                 let half = if rng.bool() { Half::User } else { Half::Kernel };
                 EventKind::StackKey(StackKey { event_time, process, thread, half, key })
             }
-            4 => EventKind::Switch(Switch { new_thread: thread, ..Switch::default() }),
-            5 => EventKind::Thread(Box::new(Thread {
+            4 => {
+                let whole = frames.len() - frames.len() % (3 * pointer_size.bytes());
+                let entries = Entries::from_bytes(&frames[..whole], pointer_size);
+                let filter = rng.u32(..);
+                EventKind::LastBranches(LastBranches {
+                    event_time,
+                    process,
+                    thread,
+                    filter,
+                    entries,
+                })
+            }
+            5 => EventKind::Switch(Switch { new_thread: thread, ..Switch::default() }),
+            6 => EventKind::Thread(Box::new(Thread {
                 name: rng.bool().then(|| "name".to_owned()),
                 ..Thread::new(Change::End, process, thread)
             })),

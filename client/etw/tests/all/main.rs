@@ -3,6 +3,7 @@
 //! The vectors and files are not part of the repository: `HALPROF_ETW_VECTORS` names the file of
 //! vectors, and the folder of traces is beside it.
 
+mod branches;
 mod files;
 mod joining;
 mod mutations;

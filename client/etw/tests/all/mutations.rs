@@ -2,6 +2,7 @@
 
 use crate::shared::trace;
 use fastrand::Rng;
+use halprof_etw::join::branches::BranchRecords;
 use halprof_etw::join::stacks::Joiner;
 use halprof_etw::payload::stack::Half;
 use halprof_etw::{Cause, EventKind, Trace};
@@ -19,7 +20,7 @@ fn read(bytes: &[u8]) -> Option<u64> {
 fn read_all(bytes: &[u8]) -> Option<u64> {
     let mut trace = Trace::open(Cursor::new(bytes)).ok()?;
     let pointer = trace.pointer_size();
-    let mut joiner = Joiner::new(20_000_000);
+    let (mut joiner, mut branches) = (Joiner::new(20_000_000), BranchRecords::default());
     while let Some(event) = trace.next_event().expect("bytes in memory") {
         assert!(event.counters.iter().len() <= 8192);
         match &event.kind {
@@ -27,6 +28,7 @@ fn read_all(bytes: &[u8]) -> Option<u64> {
                 let mode = Half::of(sample.ip, pointer);
                 joiner.event(event.time, sample.thread, event.processor, mode, ());
             }
+            EventKind::LastBranches(records) => branches.add(event.processor, records),
             _ => joiner.stacks_of(&event),
         }
     }

@@ -73,7 +73,7 @@ fn every_vector_has_its_values() {
 }
 
 /// The opcodes that are read of each group, in every version that the vectors have.
-const READ: [(&str, &[u8]); 9] = [
+const READ: [(&str, &[u8]); 10] = [
     ("header", &[0]),
     ("process", &[1, 2, 3, 10, 39]),
     ("thread", &[1, 2, 3, 4, 36, 72]),
@@ -81,6 +81,7 @@ const READ: [(&str, &[u8]); 9] = [
     ("image", &[2, 3, 4]),
     ("stackwalk", &[32, 35, 36, 37, 38]),
     ("6a399ae0-4bc6-4de9-870b-3657f8947e7e", &[32]),
+    ("99134383-5248-43fc-834b-529454e75df3", &[32]),
     ("b3e675d7-2554-4f18-830b-2762732560de", &[0, 36]),
     ("9b79ee91-b5fd-41c0-a243-4248e266e9d0", &[35]),
 ];
@@ -170,6 +171,13 @@ fn kind(kind: EventKind<'_>) -> Value {
         }),
         EventKind::StackDefinition(definition) => json!({
             "key": definition.key, "frames": definition.frames.iter().collect::<Vec<u64>>(),
+        }),
+        EventKind::LastBranches(records) => json!({
+            "event_time": records.event_time, "process_id": records.process,
+            "thread_id": records.thread, "filters": records.filter,
+            "branches": records.entries.iter().map(|entry| json!({
+                "source": entry.from, "target": entry.to,
+            })).collect::<Vec<Value>>(),
         }),
         EventKind::CounterNames(names) => {
             json!({"count": names.names.len(), "names": names.names})
@@ -312,6 +320,10 @@ fn what_must_be_survived_is_survived_and_told() {
         match name {
             "stack_ragged" => assert!(text.contains("frames: [4]"), "{text}"),
             "stack_empty" => assert!(text.contains("frames: []"), "{text}"),
+            "lbr_ragged" => {
+                let whole = "entries: [Entry { from: 1, to: 2, reserved: 0 }]";
+                assert!(text.contains(whole), "{text}");
+            }
             "surrogate_alone" => assert!(text.contains("name: \"\u{FFFD}A\""), "{text}"),
             _ => {}
         }
