@@ -274,6 +274,13 @@ impl Calls for FakeWindows {
             Class::TraceSystemTraceEnableFlagsInfo => {
                 ("mask", true, format!("mask {:X?}", &words(data)[..2]))
             }
+            Class::TraceLbrConfigurationInfo => {
+                ("branches", true, format!("branches {:X?}", words(data)))
+            }
+            // At most four.
+            Class::TraceLbrEventListInfo if data.len() <= 16 => {
+                ("branch hooks", true, format!("branch hooks {:X?}", words(data)))
+            }
             _ => return Err(87),
         };
         machine.call(name, what)?;

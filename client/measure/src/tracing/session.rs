@@ -22,7 +22,7 @@ pub use providers::Provider;
 pub use sources::{ProfileSource, TIMER};
 pub use tracer::{Tracer, end_running};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use halprof_etw::clock::ClockType;
 use std::fmt;
 
@@ -46,6 +46,9 @@ pub struct TraceRequest {
     pub counted: Vec<u32>,
     /// Whether samples have call stacks.
     pub stacks: bool,
+    /// Whether samples have the branches before them, and what is left out of these, as bits of
+    /// [`filter`](halprof_etw::payload::branches::filter).
+    pub branches: Option<u32>,
     /// Whether the runtimes of .NET and JavaScript report the methods that they compile.
     pub methods: bool,
     /// What the times of events count.
@@ -87,6 +90,14 @@ impl fmt::Display for TraceEnd {
             Self::Stopped => f.write_str("another program stopped the session"),
         }
     }
+}
+
+/// Why samples have no branches before them: the Win32 error with which they were refused.
+pub fn no_branch_records(error: u32) -> Error {
+    Error::unavailable(
+        format!("no branch records here: Windows refused them (Win32 error {error})"),
+        "They need Windows 10 version 1903 and a processor that records branches; a guest of Hyper-V gets them by `Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\")`. Without branches the same samples can be recorded.",
+    )
 }
 
 /// A backend that measures by a trace.

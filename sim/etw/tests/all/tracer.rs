@@ -52,6 +52,21 @@ fn calls_come_in_the_known_order_and_are_undone() {
              mask [11000007, 402]; enable a669021c 5 0xb8 10000; \
              stop; interval [19, 65536]; interval [0, 10000]",
         ),
+        (
+            TraceRequest { branches: Some(0x1), ..cycles_and_timer() },
+            "start; stacks 2; interval [19, 1000000]; interval [0, 5000]; sample [19]; \
+             mask [11000007, 402]; branches [1]; branch hooks [F2E, F2F]; \
+             stop; interval [19, 65536]; interval [0, 10000]",
+        ),
+        (
+            TraceRequest {
+                sampled: vec![sampled(6, 65_536)],
+                branches: Some(0x1FC),
+                ..TraceRequest::default()
+            },
+            "start; interval [6, 65536]; sample [6]; mask [10000007, 400]; branches [1FC]; \
+             branch hooks [F2F]; stop; interval [6, 65536]",
+        ),
         (counting(), "start; count [19, 2]; hooks 1; mask [10000017, 4]; stop"),
         (
             TraceRequest { sampled: vec![sampled(26, 100_000)], stacks: true, ..counting() },
@@ -115,11 +130,19 @@ fn whatever_windows_refuses_everything_is_undone() {
         ("interval", 1314, "no-tracing"),
         ("sample", 5, "no-tracing"),
         ("mask", 1, "unavailable"),
+        ("branches", 50, "unavailable"),
+        ("branches", 5, "no-tracing"),
+        ("branch hooks", 87, "unavailable"),
     ] {
         let (folder, fake) = windows();
         fake.machine().refused.insert(step, error);
         let mut tracer = Tracer::new(fake.clone());
-        let request = TraceRequest { counted: vec![2], stacks: true, ..cycles_and_timer() };
+        let request = TraceRequest {
+            counted: vec![2],
+            stacks: true,
+            branches: Some(0),
+            ..cycles_and_timer()
+        };
         let refused = tracer.start(&request).expect_err(step);
         assert_eq!(refused.code(), code, "{step}: {refused}");
         let machine = fake.machine();
@@ -129,6 +152,20 @@ fn whatever_windows_refuses_everything_is_undone() {
         );
         assert_eq!(machine.interval(19), 65_536, "{step}");
         assert_eq!(files(&folder), 0, "{step}");
+    }
+}
+
+/// A machine without them is of use for everything else.
+#[test]
+fn who_wants_no_branches_is_not_refused_any() {
+    for step in ["branches", "branch hooks"] {
+        let (_folder, fake) = windows();
+        fake.machine().refused.insert(step, 50);
+        let mut tracer = Tracer::new(fake.clone());
+        let branched = TraceRequest { branches: Some(0), ..cycles_and_timer() };
+        let error = tracer.start(&branched).expect_err(step).to_string();
+        assert!(error.contains("no branch records here") && error.contains("50"), "{error}");
+        tracer.start(&cycles_and_timer()).expect("it starts");
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Class {
     TraceProfileSourceListInfo = 7,
     TracePmcEventListInfo = 8,
     TracePmcCounterListInfo = 9,
+    TraceLbrConfigurationInfo = 20,
+    TraceLbrEventListInfo = 21,
     TraceMaxPmcCounterQuery = 22,
     TracePmcCounterOwners = 25,
     TracePmcSessionInformation = 27,

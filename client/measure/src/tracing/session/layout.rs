@@ -192,6 +192,14 @@ pub(super) const STACKS: [ClassicEventId; 2] = [event(PERF_INFO, 46), event(PERF
 /// The events that carry counts: context switches.
 pub(super) const COUNTED: [ClassicEventId; 1] = [event(THREAD, 36)];
 
+/// The samples that have branches before them, by their hook ids: group 15, then the type. Other
+/// events can have them too, and context switches must not: the records are then those of the thread
+/// before (microsoft/perfview, issue 2288).
+pub(super) fn branched(timer: bool, counters: bool) -> Vec<u32> {
+    let hooks = [(timer, 0x0F2E), (counters, 0x0F2F)];
+    hooks.into_iter().filter_map(|(sampled, hook)| sampled.then_some(hook)).collect()
+}
+
 /// TRACE_PROFILE_INTERVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, Serialize, Deserialize)]
 #[repr(C)]

@@ -7,15 +7,20 @@
 //!
 //! The order of the calls is undocumented; this one is known to work in other tools, for counts and
 //! for samples: start the session, stacks (class 3), counted sources (9), the events that carry counts
-//! (8), intervals (5), sampled sources (6), and the mask (4) last, with which everything begins.
+//! (8), intervals (5), sampled sources (6), and the mask (4), with which everything begins; then, as
+//! all who use them do, the filter of branch records (20) and the events that have some (21).
 
 use super::calls::{Calls, Class, Control, Folder, Lock};
 use super::counter_owners::{self, CounterOwners};
-use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask, mask_of_switches};
+use super::layout::{
+    COUNTED, ProfileInterval, Properties, STACKS, branched, mask, mask_of_switches,
+};
 use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
 use super::sources::{self, ProfileSource};
-use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
+use super::{
+    SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing, no_branch_records,
+};
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
 use crate::tracing::live::{Consumer, Countable, LiveTracing};
 use shared_types::ErrorCode;
@@ -475,6 +480,11 @@ impl<C: Calls> Sessions<C> {
         let timer = counters.len() < sampled.len();
         let mask = mask(timer, !counters.is_empty(), !request.counted.is_empty());
         self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
+        if let Some(filter) = request.branches {
+            // The first samples come before this, and have none.
+            let hooks = branched(timer, !counters.is_empty());
+            self.record_branches(handle, filter, &hooks)?;
+        }
         Ok(sampled)
     }
 
@@ -506,6 +516,17 @@ impl<C: Calls> Sessions<C> {
             )),
             Err(error) => Err(self.refused("deliver its events", error)),
         }
+    }
+
+    /// Has samples carry the branches before them.
+    fn record_branches(&mut self, handle: u64, filter: u32, hooks: &[u32]) -> Result<()> {
+        let set = self.calls.set(handle, Class::TraceLbrConfigurationInfo, filter.as_bytes());
+        let set = set
+            .and_then(|()| self.calls.set(handle, Class::TraceLbrEventListInfo, hooks.as_bytes()));
+        set.map_err(|error| match error {
+            ACCESS_DENIED | PRIVILEGE_NOT_HELD => self.refused("record branches", error),
+            _ => no_branch_records(error),
+        })
     }
 
     /// Has context switches carry counts. A refused list leaves the session unusable.
