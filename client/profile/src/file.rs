@@ -16,6 +16,7 @@
 //! | `META` | [`Metadata`] as JSON | first, once |
 //! | `SAMP` | whole [`Sample`]s as on the wire | anywhere |
 //! | `BRCH` | the branch records of samples | right after the samples that they belong to |
+//! | `BRAW` | a value for each of these records that nobody documents | before these samples |
 //! | `FRAM` | whole [`StackFrame`]s | before the stacks that have them |
 //! | `STAK` | a [`StackId`] for each sample | right before the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
@@ -43,13 +44,14 @@ use crate::number::thousands;
 use halprof_measure::errata::Erratum;
 use halprof_measure::float::float;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::{EventKind, Mode, Sample, SystemEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 mod background;
-mod branches;
+pub mod branches;
 pub(crate) mod combined;
 mod counts;
 pub(crate) mod etl;
@@ -69,6 +71,7 @@ pub(crate) mod test_recording;
 mod writer;
 
 pub use background::{Background, Block, Sink};
+pub use branches::RecordedBranches;
 pub use etl::{Files, LOST_BUFFERS, LOST_EVENTS, convert, convert_session};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
@@ -99,6 +102,7 @@ pub const PAYLOAD_MAX: u32 = 1 << 24;
 const META: [u8; 4] = *b"META";
 const SAMPLES: [u8; 4] = *b"SAMP";
 const BRANCHES: [u8; 4] = *b"BRCH";
+const RAW_BRANCHES: [u8; 4] = *b"BRAW";
 const PROCESSES: [u8; 4] = *b"PROC";
 const THREAD_NAMES: [u8; 4] = *b"TNAM";
 const MODULES: [u8; 4] = *b"MODU";
@@ -152,8 +156,13 @@ pub struct Branches {
     pub depth: u32,
     /// The kinds of branches that were recorded; empty if all were.
     pub kinds: Vec<String>,
-    /// The processor feature that recorded them.
+    /// The processor feature that recorded them, or [`Self::OF_TRACE`].
     pub recorder: String,
+}
+
+impl Branches {
+    /// The recorder where a trace has the records: it does not say of which feature they are.
+    pub const OF_TRACE: &str = "windows-tracing";
 }
 
 impl Metadata {
@@ -162,6 +171,13 @@ impl Metadata {
     pub fn has_straight_code(&self) -> bool {
         let branches = self.branches.as_ref();
         branches.is_none_or(|branches| branches.kinds.is_empty())
+    }
+
+    /// Whether records may say how branches were predicted, how long they took and of which kind they
+    /// are. Where Windows' own tracing recorded them, nobody documents that.
+    pub fn has_predictions(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_none_or(|branches| branches.recorder != Branches::OF_TRACE)
     }
 
     /// The vendor's errata that concern each source, by its name.
@@ -459,6 +475,9 @@ pub struct Statistics {
     /// Interrupts that found branch records cleared: the branches before that are lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub branches_cleared: u64,
+    /// Branch records of a trace that are not among those of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_branches: Option<DroppedBranches>,
     /// System events that were lost.
     pub events_lost: u64,
     /// Samples of the idle threads, of all sources, which are not among the others: a trace of
@@ -474,6 +493,32 @@ pub struct Statistics {
     /// What a trace has besides samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContents>,
+}
+
+/// Branch records of a trace that are not among those of its samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct DroppedBranches {
+    /// Events with records whose sample the trace does not have: it was lost, or it is no sample. At
+    /// a context switch the records are those of the thread before.
+    pub without_sample: u64,
+    /// Entries of zeros: fewer branches were taken since the thread was switched in than a processor
+    /// records.
+    pub empty: u64,
+    /// Entries that no branch made: code cannot be at their target (on Zen 4, bit 61 marks them,
+    /// erratum 1452), or there are more than any processor records.
+    pub no_branches: u64,
+}
+
+impl DroppedBranches {
+    /// The sum of two traces' records.
+    pub const fn sum(self, other: Self) -> Self {
+        Self {
+            without_sample: self.without_sample.saturating_add(other.without_sample),
+            empty: self.empty.saturating_add(other.empty),
+            no_branches: self.no_branches.saturating_add(other.no_branches),
+        }
+    }
 }
 
 /// What a trace of Windows' own tracing has.

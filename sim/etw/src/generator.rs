@@ -5,14 +5,21 @@
 //! values, samples at each source's interval with their call stacks, and what names all of them.
 //! What it cannot say is part of the truth: what ran before the first switch and after the last one.
 
+mod branches;
+
 use crate::write::{Origin, Session, Writer};
+pub use branches::{BranchRecording, LeftOut};
+use branches::{Branches, Fate, Recorded};
 use fastrand::Rng;
 use halprof_etw::PointerSize;
+use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
+use halprof_etw::payload::branches::{Entries, Entry, LastBranches};
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
 use halprof_measure::tracing::etl::MODEL_SESSION;
 use halprof_measure::tracing::session::{SampledSource, TIMER};
+use sim::load::workload::Passed;
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};
 use std::sync::Arc;
@@ -36,6 +43,8 @@ pub struct Run {
     pub sampled: Vec<TracedSource>,
     /// Whether samples and context switches have call stacks.
     pub stacks: bool,
+    /// How the branches before samples are recorded; `None` if they are not.
+    pub branches: Option<BranchRecording>,
     /// One buffer of so many is lost; 0 for none.
     pub lost_buffers_one_in: u32,
     /// The real program whose code all processes run; without one they run code of no file.
@@ -53,6 +62,8 @@ pub struct Program {
     pub end: u64,
     /// The addresses of the instructions that are executed.
     pub instructions: Arc<[u64]>,
+    /// The branches on the way through it, over and over.
+    pub way: Arc<[Passed]>,
 }
 
 /// The volume of files.
@@ -79,6 +90,8 @@ pub struct Truth {
     pub samples: Vec<SampleTruth>,
     /// Where threads went on after context switches, in the order of time, if the run has stacks.
     pub switches: Vec<SwitchTruth>,
+    /// The branch records that are of no sample, or of no branch.
+    pub left_out: LeftOut,
 }
 
 /// The stack of a context switch, which is that of the thread that it puts on.
@@ -130,6 +143,8 @@ pub struct SampleTruth {
     pub kernel: Vec<u64>,
     /// The user half.
     pub user: Vec<u64>,
+    /// The branches before it that the trace has, newest first: the branch and its target.
+    pub branches: Vec<(u64, u64)>,
 }
 
 /// Ticks of the performance counter in a second, as on today's Windows, and the processors' clock.
@@ -152,9 +167,12 @@ const THREADS: u32 = 3;
 /// Where the processes' code is, and the kernel's.
 const IMAGE: u64 = 0x40_0000;
 const IMAGE_SIZE: u64 = 0x1_0000;
-/// Where the kernel waits, and what a program called for that.
+/// Where the kernel waits, what a program called for that, and where it is interrupted.
 const WAIT: u64 = 0x100;
 const SYSTEM_CALL: u64 = 0x200;
+const INTERRUPT: u64 = 0x300;
+/// Where it switches threads: `SwapContext`.
+pub const SWAP_CONTEXT: u64 = 0x400;
 /// The functions of a program that wait, and the one that calls them.
 const WAITING_CALLS: u64 = 4;
 const CALL_DISTANCE: u64 = 0x400;
@@ -169,10 +187,12 @@ struct Written {
     values: Vec<u64>,
 }
 
-/// The content of an event; a stack's frames are bytes in the trace, which an event borrows.
+/// The content of an event; a stack's frames and a sample's branches are bytes in the trace, which an
+/// event borrows.
 enum Kind {
     Event(EventKind<'static>),
     Stack { event_time: i64, frames: Vec<u64> },
+    Branches { event_time: i64, filter: u32, entries: Vec<Entry> },
 }
 
 /// A thread on a processor, until it is switched out or the session ends.
@@ -192,6 +212,7 @@ struct Generator<'a> {
     rng: Rng,
     /// Decides where threads waited: what else happens does not depend on stacks.
     switch_rng: Rng,
+    branches: Option<Branches>,
     ticks_per_us: i64,
     kernel: u64,
     events: Vec<Written>,
@@ -207,7 +228,8 @@ impl Run {
     pub fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
         let mut generator = Generator::new(self);
         generator.generate();
-        let Generator { mut events, truth, mut rng, .. } = generator;
+        let Generator { mut events, mut truth, mut rng, branches, .. } = generator;
+        truth.left_out = branches.map_or_else(LeftOut::default, |branches| branches.left_out);
         events.sort_by_key(|event| event.origin.time);
         let mut writer = Writer::new(output, self.session())?;
         for event in &events {
@@ -223,6 +245,19 @@ impl Run {
                         frames: Frames::from_bytes(&bytes, self.pointer_size),
                     });
                     writer.event(event.origin, &stack, &[])?;
+                }
+                Kind::Branches { event_time, filter, entries } => {
+                    let bytes = self.bytes_of_entries(entries);
+                    let records = EventKind::LastBranches(LastBranches {
+                        event_time: event_time.cast_unsigned(),
+                        process: event.origin.process,
+                        thread: event.origin.thread,
+                        filter: *filter,
+                        entries: Entries::from_bytes(&bytes, self.pointer_size),
+                    });
+                    // Its header names no thread.
+                    let origin = Origin { thread: u32::MAX, process: u32::MAX, ..event.origin };
+                    writer.event(origin, &records, &[])?;
                 }
             }
             // About as many events as a buffer holds.
@@ -253,6 +288,12 @@ impl Run {
         let length = self.pointer_size.bytes();
         frames.iter().flat_map(|frame| frame.to_le_bytes().into_iter().take(length)).collect()
     }
+
+    fn bytes_of_entries(&self, entries: &[Entry]) -> Vec<u8> {
+        let mut output = Output { bytes: Vec::new(), pointer_size: self.pointer_size };
+        entries.iter().for_each(|entry| entry.write(&mut output));
+        output.bytes
+    }
 }
 
 impl<'a> Generator<'a> {
@@ -267,6 +308,11 @@ impl<'a> Generator<'a> {
             run,
             rng: Rng::with_seed(run.seed),
             switch_rng: Rng::with_seed(run.seed),
+            branches: run.branches.map(|recording| {
+                let way = run.program.as_ref().map(|program| Arc::clone(&program.way));
+                let way = way.unwrap_or_else(|| branches::invented(IMAGE, IMAGE_SIZE));
+                Branches::new(recording, way, run.pointer_size, run.seed)
+            }),
             ticks_per_us,
             kernel: KERNEL[usize::from(run.pointer_size == PointerSize::Four)],
             events: Vec::new(),
@@ -417,12 +463,13 @@ impl<'a> Generator<'a> {
             // switch, whose stack names it by this time and thread.
             times.retain(|&(time, _)| time > slice.begin && time < slice.end - 2);
             for (time, source) in times {
-                self.sample((time, slice.processor, slice.thread), source);
+                self.sample((time, slice.processor, slice.thread), source, slice.begin);
             }
         }
     }
 
-    fn sample(&mut self, (time, processor, thread): (i64, u16, u32), source: u32) {
+    /// A sample of a thread that was switched in at a time.
+    fn sample(&mut self, (time, processor, thread): (i64, u16, u32), source: u32, begin: i64) {
         let in_kernel = thread == IDLE || self.rng.u32(..3) == 0;
         let user: Vec<u64> =
             (0..self.rng.u64(1..6)).map(|depth| self.user_address(depth != 0)).collect();
@@ -430,7 +477,11 @@ impl<'a> Generator<'a> {
         let kernel = if in_kernel { kernel } else { Vec::new() };
         // An idle thread has no user mode.
         let user = if thread == IDLE { Vec::new() } else { user };
-        let ip = kernel.first().or(user.first()).copied().unwrap_or(self.kernel);
+        let fate = self.branches.as_mut().map(|branches| branches.fate(in_kernel));
+        let ip = match fate {
+            Some(Fate::Switching) => self.kernel + SWAP_CONTEXT,
+            _ => kernel.first().or(user.first()).copied().unwrap_or(self.kernel),
+        };
         let kind = match source {
             TIMER => EventKind::Sample(processor::Sample { ip, thread, count: 1, reserved: 0 }),
             _ => EventKind::CounterSample(processor::CounterSample {
@@ -441,6 +492,10 @@ impl<'a> Generator<'a> {
             }),
         };
         self.push(time, processor, thread, Kind::Event(kind), Vec::new());
+        let kernel_entry = in_kernel.then_some(self.kernel + INTERRUPT);
+        let branches = fate.map_or_else(Vec::new, |fate| {
+            self.branches_of((time, processor, thread), kernel_entry, fate, begin)
+        });
         let halves =
             [&kernel, &user].map(|half| if self.run.stacks { half.clone() } else { Vec::new() });
         for (delay, frames) in (1..).zip(&halves) {
@@ -450,7 +505,42 @@ impl<'a> Generator<'a> {
             }
         }
         let [kernel, user] = halves;
-        self.truth.samples.push(SampleTruth { time, processor, thread, source, ip, kernel, user });
+        let sample = SampleTruth { time, processor, thread, source, ip, kernel, user, branches };
+        self.truth.samples.push(sample);
+    }
+
+    /// Writes the branches before a sample; returns those that a reader must give it.
+    fn branches_of(
+        &mut self,
+        (time, processor, thread): (i64, u16, u32),
+        kernel_entry: Option<u64>,
+        fate: Fate,
+        begin: i64,
+    ) -> Vec<(u64, u64)> {
+        let Some(branches) = &mut self.branches else { return Vec::new() };
+        if fate == Fate::Lost {
+            return Vec::new();
+        }
+        let (filter, left_out) = (branches.filter(), branches.left_out);
+        let Recorded { entries, taken } = match fate {
+            Fate::Switching => branches.of_other(),
+            _ => branches.of_sample(kernel_entry),
+        };
+        let mut written = vec![(time, entries)];
+        if fate == Fate::WithSwitch {
+            // At the switch there is no sample, and so nothing of its records counts.
+            let left_out = branches.left_out;
+            written.push((begin, branches.of_other().entries));
+            branches.left_out = LeftOut { without_sample: left_out.without_sample + 1, ..left_out };
+        }
+        if thread == IDLE {
+            branches.left_out = left_out;
+        }
+        for (event_time, entries) in written {
+            let records = Kind::Branches { event_time, filter, entries };
+            self.push(time + 1, processor, thread, records, Vec::new());
+        }
+        if thread == IDLE { Vec::new() } else { taken }
     }
 
     fn user_address(&mut self, is_caller: bool) -> u64 {

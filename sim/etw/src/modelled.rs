@@ -1,11 +1,12 @@
 //! A modelled machine that measures by a trace: its counters count what it runs, and the trace is
 //! what Windows' tracing would have written of it.
 
-use crate::generator::{Program, Run, TracedSource};
+use crate::generator::{BranchRecording, Program, Run, TracedSource};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use halprof_measure::tracing::session::{
     ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
+    no_branch_records,
 };
 use halprof_measure::{Connection, Error, Result, Session, Setup, Transport, listed};
 use shared_types::request::counts::Count;
@@ -19,6 +20,10 @@ const LONGEST_US: u64 = 24 * 3600 * 1_000_000;
 
 /// The real program that a machine runs, which is known when it begins.
 pub type SharedProgram = Rc<RefCell<Option<Program>>>;
+
+/// `ERROR_NOT_SUPPORTED`: what Windows is taken to answer for a processor without branch records. No
+/// document says it.
+const NOT_SUPPORTED: u32 = 50;
 
 /// A backend that measures a modelled machine by a trace.
 #[derive(Debug)]
@@ -44,6 +49,12 @@ impl<T: Transport + 'static> ModelledTracing<T> {
         self
     }
 
+    /// How many branches each of its processors records; 0 if one of them records none.
+    fn branch_depth(&mut self) -> Result<usize> {
+        let processors = self.session.connection().processors()?;
+        Ok(processors.iter().map(|processor| processor.branch_depth.into()).min().unwrap_or(0))
+    }
+
     /// The machine that is measured.
     pub fn machine(&mut self) -> &mut T {
         self.session.transport()
@@ -61,6 +72,7 @@ impl<T: Transport + 'static> ModelledTracing<T> {
             ));
         }
         let listed = self.sources()?;
+        let depth = self.branch_depth()?;
         let order = sources_of(request);
         let traced = |source: SampledSource| {
             let index = order.iter().position(|&id| id == source.id);
@@ -84,6 +96,7 @@ impl<T: Transport + 'static> ModelledTracing<T> {
             counted: counted.map(traced).collect(),
             sampled: request.sampled.iter().copied().map(traced).collect(),
             stacks: request.stacks,
+            branches: request.branches.map(|filter| BranchRecording { depth, filter }),
             lost_buffers_one_in: 0,
             program: self.program.borrow().clone(),
         })
@@ -108,6 +121,9 @@ impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
     }
 
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        if request.branches.is_some() && self.branch_depth()? == 0 {
+            return Err(no_branch_records(NOT_SUPPORTED));
+        }
         let specs: Vec<Spec> = sources_of(request)
             .into_iter()
             .map(|source| Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() })

@@ -202,6 +202,11 @@ impl Workload {
         self.parts.instructions.clone()
     }
 
+    /// The way of its user branches, over and over, if they follow one.
+    pub fn way(&self) -> Option<Arc<[Passed]>> {
+        self.parts.way.clone()
+    }
+
     /// How many positions after an overflow its interrupt comes.
     pub fn skid(&self) -> u64 {
         self.parts.skid

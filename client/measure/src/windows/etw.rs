@@ -43,11 +43,11 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
     ETW_PMC_COUNTER_OWNERSHIP_STATUS, ETW_PMC_SESSION_INFO, EVENT_CONTROL_CODE_ENABLE_PROVIDER,
     EVENT_TRACE_CONTROL_FLUSH, EVENT_TRACE_CONTROL_QUERY, EVENT_TRACE_CONTROL_STOP,
     EVENT_TRACE_PROPERTIES, EnableTraceEx2, PROFILE_SOURCE_INFO, StartTraceW,
-    TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS, TraceMaxPmcCounterQuery,
-    TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
-    TracePmcSessionInformation, TraceProfileSourceConfigInfo, TraceProfileSourceListInfo,
-    TraceSampledProfileIntervalInfo, TraceSetInformation, TraceStackTracingInfo,
-    TraceSystemTraceEnableFlagsInfo,
+    TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS, TraceLbrConfigurationInfo,
+    TraceLbrEventListInfo, TraceMaxPmcCounterQuery, TracePmcCounterListInfo, TracePmcCounterOwners,
+    TracePmcEventListInfo, TracePmcSessionInformation, TraceProfileSourceConfigInfo,
+    TraceProfileSourceListInfo, TraceSampledProfileIntervalInfo, TraceSetInformation,
+    TraceStackTracingInfo, TraceSystemTraceEnableFlagsInfo,
 };
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
 use windows_sys::Win32::System::SystemInformation::{
@@ -109,6 +109,8 @@ const _: () = {
     assert_class(Class::TraceProfileSourceListInfo, TraceProfileSourceListInfo);
     assert_class(Class::TracePmcEventListInfo, TracePmcEventListInfo);
     assert_class(Class::TracePmcCounterListInfo, TracePmcCounterListInfo);
+    assert_class(Class::TraceLbrConfigurationInfo, TraceLbrConfigurationInfo);
+    assert_class(Class::TraceLbrEventListInfo, TraceLbrEventListInfo);
     assert_class(Class::TraceMaxPmcCounterQuery, TraceMaxPmcCounterQuery);
     assert_class(Class::TracePmcCounterOwners, TracePmcCounterOwners);
     assert_class(Class::TracePmcSessionInformation, TracePmcSessionInformation);

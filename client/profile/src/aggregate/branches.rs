@@ -6,10 +6,13 @@
 //! one module, and not backwards. A record for which that does not hold, and all older ones, belong
 //! to another thread. This test needs branches of all kinds. If some kinds were left out, only
 //! records with an address outside all modules of the sampled process are known to be foreign.
+//!
+//! Windows' own tracing clears the records at each switch, but only after the thread has changed: those
+//! of a sample in between are all of the thread before.
 
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
-use crate::file::{Recording, SampleSource};
+use crate::file::{RecordedBranches, Recording, SampleSource, mode_of};
 use crate::symbols::Symbols;
 use halprof_measure::{Error, Remedy, Result};
 use schemars::JsonSchema;
@@ -31,6 +34,9 @@ pub struct RecordCounts {
     /// Dropped: no straight code leads from there to the next newer record, or to one that was
     /// dropped for this reason.
     pub foreign: u64,
+    /// Dropped: the sample is of the kernel's switch between two threads, where Windows' own tracing
+    /// gives the new thread the records of the old one.
+    pub switching: u64,
 }
 
 impl RecordCounts {
@@ -40,6 +46,7 @@ impl RecordCounts {
         self.hidden += other.hidden;
         self.unresolved += other.unresolved;
         self.foreign += other.foreign;
+        self.switching += other.switching;
     }
 }
 
@@ -70,21 +77,41 @@ pub(crate) fn walk(
     source: &mut dyn SampleSource,
     filter: &Filter,
     recording: &Recording,
-    symbols: &Symbols,
+    symbols: &mut Symbols,
     mut visit: impl FnMut(&Sample, &[Step]),
 ) -> Result<RecordCounts> {
     let bound = BoundFilter::new(filter, recording)?;
     let time_range = TimeRange::read(source, filter)?;
     let straight = recording.metadata.has_straight_code();
+    let may_be_of_another = recording.is_of_trace();
     let mut counts = RecordCounts::default();
     let mut steps = Vec::new();
-    source.branches(&mut |sample, branches| {
-        if time_range.contains(sample.timestamp) && bound.passes_sample(sample) {
-            counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
-            visit(sample, &steps);
+    source.branches(&mut |sample, RecordedBranches { branches, .. }| {
+        if !time_range.contains(sample.timestamp) || !bound.passes_sample(sample) {
+            return;
         }
+        if may_be_of_another && is_switching(sample, symbols) {
+            let records = branches.len() as u64;
+            let switching =
+                RecordCounts { samples: 1, records, switching: records, ..RecordCounts::default() };
+            counts.add(switching);
+            return;
+        }
+        counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
+        visit(sample, &steps);
     })?;
     Ok(counts)
+}
+
+/// The kernel's function that changes threads: it logs the switch, with its records, and then clears
+/// them (microsoft/perfview, issue 2288).
+const SWITCH: &str = "SwapContext";
+
+/// Whether a sample is of the kernel's switch between threads, as far as the kernel's symbols are known.
+fn is_switching(sample: &Sample, symbols: &mut Symbols) -> bool {
+    let mode = mode_of(sample.mode);
+    mode == Mode::Kernel
+        && symbols.frame(sample.process, sample.ip, mode).symbol.as_deref() == Some(SWITCH)
 }
 
 /// Fills `steps` with the accepted records.
@@ -127,6 +154,17 @@ fn steps_of(
 /// The error for a recording without branch records.
 pub(crate) fn without_branches(path: &Path) -> Error {
     Error::unavailable(format!("{} has no branch records", path.display()), Remedy::RecordBranches)
+}
+
+/// The error for a recording whose records do not say how branches were predicted.
+pub(crate) fn without_predictions(path: &Path) -> Error {
+    Error::unavailable(
+        format!(
+            "{}: Windows' own tracing does not say which branches were mispredicted",
+            path.display()
+        ),
+        "Order by how often branches were taken; recordings of the driver have predictions, and samples of BranchMispredictions show where they are.",
+    )
 }
 
 /// The error for a recording whose records do not show the code between them.

@@ -152,7 +152,7 @@ impl Records<'_> {
     /// Passes each sample of the source to `visit`, with its records, newest first.
     fn walk(&mut self, mut visit: impl FnMut(&Sample, &[Step])) -> Result<RecordCounts> {
         let index = self.index;
-        walk(self.samples, self.filter, self.recording, &self.symbols, |sample, steps| {
+        walk(self.samples, self.filter, self.recording, &mut self.symbols, |sample, steps| {
             if sample.source == index {
                 visit(sample, steps);
             }

@@ -94,6 +94,10 @@ fn add(totals: &mut Statistics, other: Statistics) {
         (Some(own), Some(other)) => Some(own.sum(other)),
         _ => None,
     };
+    totals.dropped_branches = match (totals.dropped_branches, other.dropped_branches) {
+        (Some(own), Some(other)) => Some(own.sum(other)),
+        (own, other) => own.or(other),
+    };
     totals.slices.clear();
     for (lost, more) in
         [(&mut totals.lost, other.lost), (&mut totals.lost_events, other.lost_events)]

@@ -1,11 +1,12 @@
 //! A trace of Windows' own tracing (.etl) as a source of samples.
 //!
-//! The trace is read once: samples of the timer and of counters with their call stacks, processes, and
-//! images with what identifies their symbols. The samples are kept in memory until the end, because the
+//! The trace is read once: samples of the timer and of counters with their call stacks and branch
+//! records, processes, and images with what identifies their symbols. The samples are kept in memory until the end, because the
 //! process of a thread, the interval of a counter and the frames of a stack may be named long after
 //! the first sample that has them. What the trace does not say is left open: times before the session
 //! began, intervals that no event names.
 
+mod branches;
 mod images;
 mod methods;
 
@@ -15,9 +16,10 @@ use super::methods::SampledAddresses;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
-    Build, Ending, Metadata, NO_PROCESS, NamedThread, Period, Process, ProcessIds, Recording,
-    Sample, Source, StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
+    Build, DroppedBranches, Ending, Metadata, NO_PROCESS, NamedThread, Period, Process, ProcessIds,
+    Recording, Sample, Source, StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
 };
+use branches::{SampleBranches, TraceBranches};
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::CounterSample;
@@ -142,6 +144,7 @@ pub(super) struct TraceSamples {
     recording: Recording,
     samples: Vec<Sample>,
     stacks: Vec<StackId>,
+    branches: SampleBranches,
 }
 
 impl TraceSamples {
@@ -191,16 +194,16 @@ impl TraceSamples {
     }
 
     fn write(self, mut writer: Writer) -> Result<()> {
-        let Self { recording, samples, stacks, .. } = self;
+        let Self { recording, samples, stacks, branches, .. } = self;
         writer.processes(&recording.processes)?;
         writer.threads(&recording.threads)?;
         writer.modules(&recording.modules)?;
         writer.methods(&recording.methods)?;
         if recording.stacks.is_empty() {
-            writer.samples(&samples)?;
+            writer.branched(&samples, branches.all())?;
         } else {
             writer.frames(&recording.stacks)?;
-            writer.stacked(&samples, &stacks)?;
+            writer.stacked(&samples, &stacks, branches.all())?;
         }
         if let Some(counts) = &recording.counts {
             writer.counts(counts)?;
@@ -222,8 +225,13 @@ impl SampleSource for TraceSamples {
         Ok(())
     }
 
-    /// A trace has no branch records.
-    fn branches(&mut self, _: &mut BranchVisitor<'_>) -> Result<()> {
+    fn branches(&mut self, visit: &mut BranchVisitor<'_>) -> Result<()> {
+        let mut rest = self.branches.all();
+        for sample in self.samples.iter().filter(|sample| sample.branches != 0) {
+            if let Some(own) = rest.split_off(sample.branches.into()) {
+                visit(sample, own);
+            }
+        }
         Ok(())
     }
 
@@ -307,6 +315,9 @@ struct Builder {
     images: Images,
     threads: Vec<NamedThread>,
     methods: Methods,
+    branches: TraceBranches,
+    /// What was left out of them, once the samples have theirs.
+    dropped_branches: Option<DroppedBranches>,
     /// The times of the first and the last event, in nanoseconds since the trace began.
     span_ns: Option<(i64, i64)>,
 }
@@ -332,6 +343,8 @@ impl Builder {
             images: Images::new(pointer),
             threads: Vec::new(),
             methods: Methods::default(),
+            branches: TraceBranches::default(),
+            dropped_branches: None,
             span_ns: None,
         }
     }
@@ -348,7 +361,10 @@ impl Builder {
         self.lives.event(&event);
         self.joiner.stacks_of(&event);
         match event.kind {
-            EventKind::Sample(_) | EventKind::CounterSample(_) | EventKind::Interval(_)
+            EventKind::Sample(_)
+            | EventKind::CounterSample(_)
+            | EventKind::Interval(_)
+            | EventKind::LastBranches(_)
                 if self.waits.is_some() => {}
             EventKind::Sample(sample) => {
                 let tick = Tick::new(&event, TickForm::Sample, sample.thread, sample.ip);
@@ -363,6 +379,7 @@ impl Builder {
                     self.sample(event.time, event.processor, source, thread, ip);
                 }
             }
+            EventKind::LastBranches(records) => self.branches.add(event.processor, &records),
             EventKind::Interval(interval) => self.interval(*interval),
             EventKind::Process(process) => {
                 self.methods.process(process.process, process.change, time);
@@ -506,14 +523,20 @@ impl Builder {
         if let Some(process) = self.only_process {
             self.retain(process);
         }
+        let branches = std::mem::take(&mut self.branches);
+        let (branches, recorded) =
+            branches.of_samples(&mut self.samples, self.only_process, self.pointer);
+        let (how, dropped) = recorded.unzip();
+        self.dropped_branches = dropped;
         let (table, stacks) = self.stacks();
-        let metadata = metadata(trace, sources);
+        let metadata = Metadata { branches: how, ..metadata(trace, sources) };
         let statistics = self.statistics(trace);
         let samples = self.samples.len() as u64;
         let mut recording = Recording {
             metadata: metadata.clone(),
             samples,
             stacks: table,
+            branches: branches.all().branches.len() as u64,
             damaged_parts: statistics.damage.clone(),
             remarks: etl::remarks(trace),
             statistics: Some(statistics),
@@ -538,7 +561,7 @@ impl Builder {
             recording.methods = self.methods.finish(&addresses);
             recording.methods.retain(|method| is_kept(method.process));
         }
-        TraceSamples { metadata, recording, samples: self.samples, stacks }
+        TraceSamples { metadata, recording, samples: self.samples, stacks, branches }
     }
 
     /// Leaves out the samples of all processes except one, and these processes.
@@ -583,6 +606,7 @@ impl Builder {
             lost: lost(trace),
             idle_samples: self.idle_samples,
             stacks: has_stacks.then_some(self.stack_counts),
+            dropped_branches: self.dropped_branches,
             damage: etl::damage(trace),
             ..Statistics::default()
         }

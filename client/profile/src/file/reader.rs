@@ -1,7 +1,7 @@
 //! Reads a recording. Memory grows with what is actually there, not with claimed lengths, and not
 //! with the number of samples.
 
-use super::branches::Records;
+use super::branches::{Records, decode_raw};
 use super::counts::{COUNTS, THREADS, ThreadSums};
 use super::known_rows::KnownRows;
 use super::marks::{CHANNELS, MARKS};
@@ -10,8 +10,9 @@ use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Method,
-    Module, NamedThread, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording,
-    SAMPLES, STATISTICS, Sample, StackFrame, StackId, Statistics, THREAD_NAMES, VERSION,
+    Module, NamedThread, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RAW_BRANCHES,
+    RecordedBranches, RecordedEvent, Recording, SAMPLES, STATISTICS, Sample, StackFrame, StackId,
+    Statistics, THREAD_NAMES, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Hint, Remedy, Result};
@@ -86,6 +87,9 @@ pub struct Reader<R = File> {
     /// How many samples in `buffer` have just been read and wait for the branch records that
     /// follow.
     awaiting_branches: usize,
+    /// The undocumented values of the branch records of these samples, and of those in the next block.
+    raw: Vec<u64>,
+    next_raw: Vec<u64>,
     /// The stacks of the samples in the next block.
     stacks: Vec<StackId>,
     /// Whether frames are missing, so that the numbers of stacks mean others.
@@ -169,6 +173,8 @@ impl<R: Read> Reader<R> {
             recording: Recording { file: path.to_owned(), ..Recording::default() },
             buffer: Vec::new(),
             awaiting_branches: 0,
+            raw: Vec::new(),
+            next_raw: Vec::new(),
             stacks: Vec::new(),
             lacks_frames: false,
             keeps_marks: false,
@@ -288,6 +294,11 @@ impl<R: Read> Reader<R> {
         match head.tag {
             SAMPLES => self.sample_block(head, samples)?,
             BRANCHES => self.branch_block(head, awaiting_branches, branches)?,
+            RAW_BRANCHES => {
+                let payload = self.bytes(head)?;
+                let raw = decode_raw(&payload);
+                self.next_raw = raw.ok_or(Bad::Block("the values of branches make no sense"))?;
+            }
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
             METHODS => self.method_block(head)?,
@@ -347,6 +358,7 @@ impl<R: Read> Reader<R> {
         visit: &mut SampleVisitor<'_>,
     ) -> std::result::Result<(), Bad> {
         let mut stacks = std::mem::take(&mut self.stacks);
+        self.raw = std::mem::take(&mut self.next_raw);
         let length = head.length as usize;
         if !length.is_multiple_of(size_of::<Sample>()) {
             self.bytes(head)?;
@@ -398,14 +410,16 @@ impl<R: Read> Reader<R> {
         let payload = self.bytes(head)?;
         let records = Records::new(&payload).filter(|_| awaiting_branches != 0);
         let mut records = records.ok_or(BAD)?;
-        let mut branches = Vec::new();
+        let (mut branches, mut raw) = (Vec::new(), self.raw.as_slice());
         let samples = self.buffer.iter().take(awaiting_branches);
         for sample in samples.filter(|sample| sample.branches != 0) {
             records.of_sample(sample, &mut branches).ok_or(BAD)?;
             self.recording.branches += branches.len() as u64;
-            visit(sample, &branches);
+            let mut rest = RecordedBranches { branches: &branches, raw };
+            visit(sample, rest.split_off(branches.len()).ok_or(BAD)?);
+            raw = raw.get(branches.len()..).unwrap_or(&[]);
         }
-        if records.is_empty() { Ok(()) } else { Err(BAD) }
+        if records.is_empty() && raw.is_empty() { Ok(()) } else { Err(BAD) }
     }
 
     /// The frames of stacks, each after its caller.

@@ -1,14 +1,13 @@
 //! The one road of samples: what a recording and a trace of Windows' own tracing have in common.
 
-use super::{Metadata, Recording, Sample, StackId};
+use super::{Metadata, RecordedBranches, Recording, Sample, StackId};
 use halprof_measure::Result;
-use shared_types::Branch;
 
 /// Receives samples in the order of their source, each with its stack.
 pub type SampleVisitor<'a> = dyn FnMut(&[Sample], &[StackId]) + 'a;
 
 /// Receives a sample that has branch records, together with them, newest first.
-pub type BranchVisitor<'a> = dyn FnMut(&Sample, &[Branch]) + 'a;
+pub type BranchVisitor<'a> = dyn FnMut(&Sample, RecordedBranches<'_>) + 'a;
 
 /// Samples and what is known about them. [`open`](super::open) finds out whose they are.
 ///

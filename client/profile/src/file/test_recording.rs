@@ -45,7 +45,7 @@ impl TestRecording {
             writer.branched(&self.samples, &self.branches)
         } else {
             writer.frames(&self.stacks).expect("written");
-            writer.stacked(&self.samples, &self.sample_stacks)
+            writer.stacked(&self.samples, &self.sample_stacks, &self.branches)
         };
         samples.expect("written");
         writer.processes(&self.processes).expect("written");

@@ -113,8 +113,8 @@ fn stacked() -> Vec<u8> {
     let inner = table.push(StackFrame::new(20, Mode::Kernel, outer)).expect("pushed");
     written(&Metadata::default(), |writer| {
         writer.frames(&table)?;
-        writer.stacked(&[sample(1)], &[outer])?;
-        writer.stacked(&[sample(2)], &[inner.marked(true)])
+        writer.stacked(&[sample(1)], &[outer], RecordedBranches::default())?;
+        writer.stacked(&[sample(2)], &[inner.marked(true)], RecordedBranches::default())
     })
 }
 
@@ -385,8 +385,7 @@ fn reread_branches(bytes: &[u8]) -> (Result<Recording>, Vec<(u64, Vec<Branch>)>)
     let mut all = Vec::new();
     let reader = Reader::new(Path::new("a.rec"), bytes);
     let result = reader.and_then(|reader| {
-        reader
-            .pass(&mut |_, _| {}, &mut |sample, branches| all.push((sample.ip, branches.to_vec())))
+        reader.pass(&mut |_, _| {}, &mut |sample, own| all.push((sample.ip, own.branches.to_vec())))
     });
     (result, all)
 }
@@ -410,6 +409,33 @@ fn branches_come_back_with_their_samples_and_take_little_room() {
     let (result, ips) = reread(&bytes);
     assert_eq!(result.expect("whole").branches, recording.branches);
     assert_eq!(ips.len(), 20_000);
+}
+
+/// The undocumented values take no room where they are all 0, and belong to the records after them.
+#[test]
+fn undocumented_values_come_back_with_their_branches() {
+    let (samples, branches) = branched(&[3, 0, 2]);
+    let reread = |raw: &[u64]| {
+        let records = RecordedBranches { branches: &branches, raw };
+        let bytes = written(&Metadata::default(), |writer| writer.branched(&samples, records));
+        let mut all = Vec::new();
+        let reader = Reader::new(Path::new("a.rec"), &bytes[..]).expect("a recording");
+        let recording =
+            reader.pass(&mut |_, _| {}, &mut |_, own| all.push(own.raw.to_vec())).expect("read");
+        assert_eq!(recording.damaged(), None);
+        (bytes.len(), all)
+    };
+    let raw = [0, u64::MAX, 1 << 63, 127, 128];
+    let (length, all) = reread(&raw);
+    assert_eq!(all, [&raw[..3], &raw[3..]]);
+    let (shorter, none) = reread(&[0; 5]);
+    assert_eq!(none, [[0; 0], [0; 0]]);
+    assert!(shorter < length);
+    assert_eq!(reread(&[]), (shorter, none));
+    let records = RecordedBranches { branches: &branches, raw: &raw[..4] };
+    let (_folder, path) = folder();
+    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
+    assert_eq!(writer.branched(&samples, records).expect_err("too few").code(), "internal");
 }
 
 #[test]

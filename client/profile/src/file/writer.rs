@@ -7,13 +7,13 @@ use super::origin::seal;
 use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
-    Method, Module, NamedThread, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES,
-    STATISTICS, Sample, StackId, StackTable, Statistics, THREAD_NAMES, VERSION,
+    Method, Module, NamedThread, PAYLOAD_MAX, PROCESSES, Process, RAW_BRANCHES, RecordedBranches,
+    RecordedEvent, SAMPLES, STATISTICS, Sample, StackId, StackTable, Statistics, THREAD_NAMES,
+    VERSION,
 };
 use halprof_measure::tracing::analysis::counts::TraceCounts;
 use halprof_measure::{Error, Result};
 use serde::Serialize;
-use shared_types::Branch;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -85,27 +85,50 @@ impl Writer {
 
     /// Appends samples that have no branch records.
     pub fn samples(&mut self, samples: &[Sample]) -> Result<()> {
-        self.branched(samples, &[])
+        self.branched(samples, RecordedBranches::default())
     }
 
     /// Appends samples with their branch records: as many for each sample as it says it has, newest
     /// first.
-    pub fn branched(&mut self, samples: &[Sample], branches: &[Branch]) -> Result<()> {
-        let mut rest = branches;
+    pub fn branched<'a>(
+        &mut self,
+        samples: &[Sample],
+        branches: impl Into<RecordedBranches<'a>>,
+    ) -> Result<()> {
+        self.in_blocks(samples, &[], branches.into())
+    }
+
+    /// Appends samples with what they have besides, in blocks.
+    fn in_blocks(
+        &mut self,
+        samples: &[Sample],
+        mut stacks: &[StackId],
+        mut branches: RecordedBranches<'_>,
+    ) -> Result<()> {
         for chunk in samples.chunks(BLOCK_SAMPLES) {
-            let own = chunk.iter().map(|sample| usize::from(sample.branches));
-            let (own, others) = rest.split_at_checked(own.sum()).ok_or_else(|| {
+            let own = chunk.iter().map(|sample| usize::from(sample.branches)).sum();
+            let own = branches.split_off(own).ok_or_else(|| {
                 Error::Internal("samples have fewer branches than they say".to_owned())
             })?;
-            self.block_of_bytes(SAMPLES, chunk.as_bytes())?;
-            self.samples += chunk.len() as u64;
-            if !own.is_empty() {
-                self.block(BRANCHES, |block| {
-                    super::branches::encode(own, block);
+            if own.raw.iter().any(|&value| value != 0) {
+                self.block(RAW_BRANCHES, |block| {
+                    super::branches::encode_raw(own.raw, block);
                     Ok(())
                 })?;
             }
-            rest = others;
+            if !stacks.is_empty() {
+                let (of_chunk, rest) = stacks.split_at(chunk.len().min(stacks.len()));
+                self.block_of_bytes(STACKS, of_chunk.as_bytes())?;
+                stacks = rest;
+            }
+            self.block_of_bytes(SAMPLES, chunk.as_bytes())?;
+            self.samples += chunk.len() as u64;
+            if !own.branches.is_empty() {
+                self.block(BRANCHES, |block| {
+                    super::branches::encode(own.branches, block);
+                    Ok(())
+                })?;
+            }
         }
         Ok(())
     }
@@ -116,14 +139,14 @@ impl Writer {
         blocks.try_for_each(|block| self.block_of_bytes(FRAMES, block.as_bytes()))
     }
 
-    /// Appends samples, each with its stack.
-    pub fn stacked(&mut self, samples: &[Sample], stacks: &[StackId]) -> Result<()> {
-        let chunks = samples.chunks(BLOCK_SAMPLES).zip(stacks.chunks(BLOCK_SAMPLES));
-        for (samples, stacks) in chunks {
-            self.block_of_bytes(STACKS, stacks.as_bytes())?;
-            self.samples(samples)?;
-        }
-        Ok(())
+    /// Appends samples, each with its stack, and their branch records.
+    pub fn stacked<'a>(
+        &mut self,
+        samples: &[Sample],
+        stacks: &[StackId],
+        branches: impl Into<RecordedBranches<'a>>,
+    ) -> Result<()> {
+        self.in_blocks(samples, stacks, branches.into())
     }
 
     /// Appends marks.

@@ -182,7 +182,8 @@ impl Annotated {
         let mut sums = vec![Totals::default(); sources.len()];
         let between =
             add_samples(&code, module.as_ref(), &by_address, &mut sums, &mut instructions);
-        let code_runs = code_runs(paths, filter, module.as_ref(), &code, &sources, &by_address)?;
+        let code_runs =
+            code_runs(paths, filter, module.as_ref(), &code, &sources, &mut by_address)?;
         let code_runs = code_runs.map(|all| all.apply_to(code.start, &mut instructions));
         Ok(Self {
             code,
@@ -226,7 +227,7 @@ fn code_runs<P: AsRef<Path>>(
     own: Option<&Module>,
     code: &Code,
     sources: &[SourceTotals],
-    by_address: &[ByAddress],
+    by_address: &mut [ByAddress],
 ) -> Result<Option<CodeRuns>> {
     let tells = |by_address: &ByAddress| {
         by_address.recording.branches != 0 && by_address.recording.metadata.has_straight_code()
@@ -241,12 +242,12 @@ fn code_runs<P: AsRef<Path>>(
     for (path, by_address) in
         paths.iter().zip(by_address).filter(|(_, by_address)| tells(by_address))
     {
+        let ByAddress { recording, symbols, .. } = by_address;
         let source = |index: u16| {
-            let own = by_address.recording.metadata.sources.get(usize::from(index))?;
+            let own = recording.metadata.sources.get(usize::from(index))?;
             sources.iter().position(|source| *source.name == *own.name)
         };
-        let of = (&by_address.recording, &by_address.symbols);
-        all.add(path.as_ref(), filter, of, source, is_own)?;
+        all.add(path.as_ref(), filter, (&*recording, symbols), source, is_own)?;
     }
     Ok(Some(all))
 }

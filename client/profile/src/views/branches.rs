@@ -2,7 +2,9 @@
 
 pub(crate) mod code;
 
-use crate::aggregate::branches::{RecordCounts, Step, mode, walk, without_branches};
+use crate::aggregate::branches::{
+    RecordCounts, Step, mode, walk, without_branches, without_predictions,
+};
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::BoundFilter;
 use crate::aggregate::key::{Key, Value};
@@ -175,13 +177,13 @@ pub struct PathTotals {
     /// Null if it is not known or not unique.
     pub kind: Option<&'static str>,
     /// How often it was mispredicted; for a path, any branch of it. Null if the processor does not
-    /// report it.
+    /// report it, or Windows' own tracing recorded it.
     pub mispredicted: Option<u64>,
     /// The share that was mispredicted. The records of one sample are not independent, so the
     /// interval is that of the number of samples.
     pub mispredicted_share: Option<Share>,
     /// The mean number of cycles from the record before to the last of these; null if the processor
-    /// does not report it.
+    /// does not report it, or Windows' own tracing recorded it.
     pub cycles: Option<f64>,
 }
 
@@ -256,7 +258,8 @@ impl Branches {
     /// Reads and sums up the branch records of recordings.
     ///
     /// # Errors
-    /// A recording cannot be read, or has no branch records.
+    /// A recording cannot be read, has no branch records, or does not say which were mispredicted although
+    /// the order needs it.
     pub fn read<P: AsRef<Path>>(
         paths: &[P],
         query: &Query,
@@ -273,10 +276,13 @@ impl Branches {
             if recording.branches == 0 {
                 return Err(without_branches(path));
             }
+            if query.order == Order::Mispredicted && !recording.metadata.has_predictions() {
+                return Err(without_predictions(path));
+            }
             let mut own = Symbols::open(&recording, symbol_path);
             let mut counts = PathCounts::new(query);
             let visit = |sample: &Sample, steps: &[Step]| counts.add(sample, steps);
-            records.add(walk(source.as_mut(), &query.filter, &recording, &own, visit)?);
+            records.add(walk(source.as_mut(), &query.filter, &recording, &mut own, visit)?);
             omitted += counts.omitted;
             let bound = BoundFilter::new(&query.filter, &recording)?;
             let locations = ResolvedLocations::resolve(

@@ -58,6 +58,7 @@ impl ModelledWork {
             start: module.start,
             end: module.end,
             instructions: self.workload.instructions()?,
+            way: self.workload.way()?,
         })
     }
 }

@@ -38,6 +38,7 @@ fn run(seed: u64) -> Run {
             source(10, "CacheMisses", 1_000_000, &events()),
         ],
         stacks: !seed.is_multiple_of(3),
+        branches: None,
         lost_buffers_one_in: 0,
         program: None,
     }
@@ -106,6 +107,7 @@ fn samples(trace: &[u8]) -> Vec<SampleTruth> {
             ip,
             kernel: Vec::new(),
             user: Vec::new(),
+            branches: Vec::new(),
         };
         let sample = match &event.kind {
             EventKind::Sample(one) => sample(one.thread, TIMER, one.ip),

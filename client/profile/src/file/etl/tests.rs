@@ -2,17 +2,25 @@
 
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::aggregate::key::{self, Key, Value};
-use crate::file::{self, Identity, Recording, Sample, StackCounts, StackId, Stamp};
+use crate::file::{
+    self, Branches, DroppedBranches, Identity, RecordedBranches, Recording, Sample, StackCounts,
+    StackId, Stamp,
+};
 use crate::symbols::SymbolPath;
 use crate::views::report::{Query, Report};
+use halprof_etw::bytes::{Layout, Output};
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::branches::{Entries, Entry, LastBranches, filter};
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::thread::{Thread, ThreadName};
 use halprof_etw::payload::volume::Volume;
 use halprof_etw::payload::{Change, EventKind, counters, image, processor};
 use halprof_etw::{Guid, PointerSize};
+use halprof_measure::tracing::session::{SampledSource, TIMER};
 use serde_json::Value as Json;
-use shared_types::Mode;
+use shared_types::{Branch, Mode};
+use sim_etw::generator::{BranchRecording, LeftOut, Run, TracedSource};
 use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -488,4 +496,179 @@ fn a_process_that_nothing_names_is_unknown() {
     let unknown = Value::Process(key::Process::default());
     assert!(rows.into_iter().any(|row| row == unknown), "{report:?}");
     assert_eq!(unknown.to_string(), "unknown process");
+}
+
+/// Entries as an event has them, newest first: a branch, its target and the undocumented field.
+fn entries(all: &[(u64, u64, u64)]) -> Vec<u8> {
+    let mut output = Output { bytes: Vec::new(), pointer_size: PointerSize::Eight };
+    for &(from, to, reserved) in all {
+        Entry { from, to, reserved }.write(&mut output);
+    }
+    output.bytes
+}
+
+fn branches(event_time: u64, thread: u32, filter: u32, entries: &[u8]) -> EventKind<'_> {
+    let entries = Entries::from_bytes(entries, PointerSize::Eight);
+    EventKind::LastBranches(LastBranches { event_time, process: PROCESS, thread, filter, entries })
+}
+
+/// A sample's time, its branches and the undocumented value of each.
+type Branched = (u64, Vec<(u64, u64)>, Vec<u64>);
+
+fn read_branches(path: &Path) -> (Recording, Vec<Branched>) {
+    let mut source = file::open(path).expect("a trace or a recording");
+    let mut all = Vec::new();
+    let visit = &mut |sample: &Sample, RecordedBranches { branches, raw }: RecordedBranches<'_>| {
+        let edge = |&Branch { from, to, cycles, kind, flags, .. }: &Branch| {
+            assert_eq!((cycles, kind, flags), (0, 0, 0), "nobody documents them");
+            (from, to)
+        };
+        all.push((sample.timestamp, branches.iter().map(edge).collect(), raw.to_vec()));
+    };
+    source.branches(visit).expect("read");
+    (source.take_recording(), all)
+}
+
+#[test]
+fn a_sample_has_the_branches_that_name_it() {
+    const ZEN4: u64 = 1 << 61;
+    let edge = |n: u64| (IMAGE + n, IMAGE + 0x100 + n);
+    let entry = |n: u64, reserved: u64| (IMAGE + n, IMAGE + 0x100 + n, reserved);
+    let full: Vec<_> = (0..32).map(|n| entry(n, 1 << 63 | n)).collect();
+    let too_many: Vec<_> = (0..40).map(|n| entry(n, 0)).collect();
+    let false_target = (IMAGE, IMAGE + 0x100 | ZEN4, 0);
+    let (full, too_many, few, one) = (
+        entries(&full),
+        entries(&too_many),
+        entries(&[entry(1, 7), false_target, entry(2, 0), (0, 0, 5), (0, 0, 0)]),
+        entries(&[entry(3, 0)]),
+    );
+    let events = [
+        (1010, an_interval(0, 10_000, "Timer")),
+        (1020, a_process(Change::Start, "a.exe")),
+        (1020, a_thread(Change::Start, PROCESS, THREAD)),
+        // Its branches are logged before it.
+        (1030, branches(1030, THREAD, filter::KERNEL, &full)),
+        (1030, a_sample(IMAGE + 1, THREAD)),
+        // Its own are lost.
+        (1040, a_sample(IMAGE + 1, THREAD)),
+        (1050, a_sample(IMAGE + 1, THREAD)),
+        (1060, a_sample(IMAGE + 1, THREAD)),
+        (1061, branches(1050, THREAD, filter::KERNEL, &few)),
+        (1062, branches(1060, THREAD, filter::KERNEL, &too_many)),
+        // A switch, and a sample that is lost.
+        (1063, branches(1041, THREAD, filter::KERNEL, &one)),
+        (1064, branches(1050, THREAD + 4, filter::KERNEL, &one)),
+        // An idle processor, whose samples are counted only.
+        (1070, a_sample(KERNEL + 1, 0)),
+        (1071, branches(1070, 0, filter::KERNEL, &one)),
+    ];
+    // Forty entries need more than a kilobyte.
+    let session = Session { buffer_size: 2048, origin: 1000, ..Session::default() };
+    let events = events.iter().map(|(time, kind)| (*time, 0, kind));
+    let (_folder, path) = write_trace(session, events);
+    let (recording, found) = read_branches(&path);
+    let edges = |range: std::ops::Range<u64>| range.map(edge).collect::<Vec<_>>();
+    let expected = vec![
+        (1030, edges(0..32), (0..32).map(|n| 1 << 63 | n).collect()),
+        (1050, vec![edge(1), edge(2)], vec![7, 0]),
+        (1060, edges(0..32), vec![0; 32]),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!((recording.samples, recording.branches), (4, 66));
+    let how = recording.metadata.branches.clone();
+    let recorder = Branches::OF_TRACE.to_owned();
+    assert_eq!(how, Some(Branches { depth: 32, kinds: Vec::new(), recorder }));
+    assert!(recording.metadata.has_straight_code() && !recording.metadata.has_predictions());
+    let dropped = DroppedBranches { without_sample: 2, empty: 2, no_branches: 9 };
+    let statistics = recording.statistics.clone().expect("statistics");
+    assert_eq!(statistics.dropped_branches, Some(dropped));
+
+    // A recording that is made of it has the same, undocumented values too.
+    let target = path.with_extension("rec");
+    file::convert(&path, &target, None, |_| {}, None, None).expect("converted");
+    let (converted, again) = read_branches(&target);
+    assert_eq!((again, converted.damaged()), (found, None));
+    assert_eq!(converted.metadata.branches, recording.metadata.branches);
+    assert_eq!(converted.statistics, recording.statistics);
+    assert!(converted.skipped.is_empty(), "{:?}", converted.skipped);
+
+    // Of another process alone: none, and none are missing.
+    let process = Some(PROCESS + 100);
+    file::convert(&path, &target, process, |_| {}, None, None).expect("converted");
+    let (other, none) = read_branches(&target);
+    let dropped = other.statistics.and_then(|statistics| statistics.dropped_branches);
+    assert_eq!((none, dropped), (Vec::new(), Some(DroppedBranches::default())));
+}
+
+/// What else a trace can have: a filter of kinds, and none of the events.
+#[test]
+fn a_trace_says_which_kinds_of_branches_it_has() {
+    let one = entries(&[(IMAGE, IMAGE + 8, 0)]);
+    let with = |filter| {
+        let (_folder, path) = written(&[
+            (1030, a_sample(IMAGE + 1, THREAD)),
+            (1031, branches(1030, THREAD, filter, &one)),
+        ]);
+        let (recording, samples) = read(&path);
+        let process = recording.process_ids.known_id(samples[0].process);
+        assert_eq!(process, Some(PROCESS), "only the records say whose thread it is");
+        recording.metadata
+    };
+    let returns = with(0x1DD);
+    assert_eq!(returns.branches.clone().expect("branches").kinds, ["return"]);
+    assert!(!returns.has_straight_code());
+    assert!(!with(filter::CALL_STACK | filter::KERNEL).has_straight_code());
+    let (_folder, path) = written(&[(1030, a_sample(IMAGE + 1, THREAD))]);
+    let (recording, found) = read_branches(&path);
+    assert_eq!((recording.metadata.branches, found), (None, Vec::new()));
+}
+
+/// Runs in which Windows' records have all that they are known or suspected to have.
+#[test]
+fn branches_of_generated_runs_are_the_true_ones() {
+    let mut all = LeftOut::default();
+    for seed in 0..40 {
+        let timer = TracedSource {
+            name: "Timer".to_owned(),
+            source: SampledSource { id: TIMER, interval: 1221 },
+            events: Vec::new(),
+        };
+        let pointer_size = if seed % 5 == 0 { PointerSize::Four } else { PointerSize::Eight };
+        let run = Run {
+            seed,
+            processors: 1 + (seed % 3) as u16,
+            clock: ClockType::PerformanceCounter,
+            pointer_size,
+            length_us: 20_000,
+            counted: Vec::new(),
+            sampled: vec![timer],
+            stacks: seed % 3 != 0,
+            branches: Some(BranchRecording { depth: 16, filter: (seed % 2) as u32 }),
+            lost_buffers_one_in: 0,
+            program: None,
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.etl");
+        let (_, truth) = run.write(File::create(&path).expect("a file")).expect("written");
+        let (recording, found) = read_branches(&path);
+        let expected = truth.samples.iter().filter(|sample| !sample.branches.is_empty());
+        let expected: Vec<_> =
+            expected.map(|one| (one.time.cast_unsigned(), one.branches.clone())).collect();
+        let found: Vec<_> = found.into_iter().map(|(time, own, _)| (time, own)).collect();
+        let by_time = |all: &[(u64, Vec<(u64, u64)>)]| {
+            let mut all = all.to_vec();
+            all.sort();
+            all
+        };
+        assert!(found.len() > 20, "{seed}: {}", found.len());
+        assert_eq!(by_time(&found), by_time(&expected), "{seed}");
+        let dropped = recording.statistics.and_then(|one| one.dropped_branches).expect("branches");
+        let LeftOut { without_sample, empty, no_branches } = truth.left_out;
+        assert_eq!(dropped, DroppedBranches { without_sample, empty, no_branches }, "{seed}");
+        all.without_sample += without_sample;
+        all.empty += empty;
+        all.no_branches += no_branches;
+    }
+    assert!(all.without_sample > 20 && all.empty > 100 && all.no_branches > 20, "{all:?}");
 }

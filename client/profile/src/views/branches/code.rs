@@ -61,7 +61,7 @@ impl CodeRuns {
         &mut self,
         path: &Path,
         filter: &Filter,
-        (recording, symbols): (&Recording, &Symbols),
+        (recording, symbols): (&Recording, &mut Symbols),
         source: impl Fn(u16) -> Option<usize>,
         is_own: impl Fn(&Module) -> bool,
     ) -> Result<()> {

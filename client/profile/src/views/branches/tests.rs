@@ -358,9 +358,9 @@ fn instructions() -> Vec<Instruction> {
 fn code_runs(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
     let (_folder, path) = recorded(&[], all);
     let recording = crate::file::read(&path, |_| {}).expect("read");
-    let symbols = Symbols::open(&recording, &SymbolPath::default());
+    let mut symbols = Symbols::open(&recording, &SymbolPath::default());
     let mut code_runs = CodeRuns::new(FUNCTION, 2);
-    let of = (&recording, &symbols);
+    let of = (&recording, &mut symbols);
     let source = |index| Some(usize::from(index));
     let is_own = |module: &Module| module.name == "own.exe";
     code_runs.add(&path, &Filter::default(), of, source, is_own).expect("read");
