@@ -37,6 +37,7 @@ mod sim_events;
 mod sources;
 mod suite;
 mod symbol_costs;
+mod trace_branches;
 mod transport;
 mod wine;
 mod wire;
