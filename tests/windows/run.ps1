@@ -430,6 +430,32 @@ Invoke-Step 'tracing samples one process, and nothing is missing' {
     Assert-That ($others.Count -eq 0) "$($others.Count) other processes are in it"
     "$($answer.samples) samples of process $($busy.Id) alone"
 }
+# Unrun. branches.etl is what Windows wrote: what its third field means, only such a file can tell.
+Invoke-Step 'tracing records branches' {
+    $source = $Windows | Where-Object { $_.Name -match '^BranchInstruction' } | Select-Object -First 1
+    if ($null -eq $source) {
+        Skip-Step 'Windows lists no source of branches here'
+    }
+    $file = Join-Path $Log 'branches.etl'
+    try {
+        $answer = Get-Answer 'etw-branches' "--machine etw record --branches=user -e $($source.Name):1000003 -o `"$file`" -- $Loop" 300
+    } catch {
+        if ($_.Exception.Message -match 'no branch records here.*?(Win32 error \d+)') {
+            # Without them everything else is recorded.
+            $plain = Get-Answer 'etw-without-branches' "--machine etw record -e $($source.Name):1000003 -d 1 -o `"$(Join-Path $Log 'plain.rec')`""
+            Assert-That ($plain.samples -gt 0) 'no sample without branches either'
+            Skip-Step "no branch records here: $($Matches[1])"
+        }
+        throw
+    }
+    Assert-That ($answer.branches.records -gt 0) 'no sample has a branch record'
+    $edges = Get-Answer 'etw-branches-edges' "report `"$file`" --by edge,module"
+    $records = $edges.records
+    # Code leads from each record to the next newer one. In the wrong order, about half of them do not.
+    Assert-That (4 * $records.foreign -lt $records.records) "$($records.foreign) of $($records.records) records do not lead to the next"
+    Assert-That (4 * $records.dropped.without_sample -lt $answer.samples) "$($records.dropped.without_sample) events are of no sample"
+    "$($records.records) records, at most $($edges.depth) in each of $($records.samples) samples; left out: $($records.dropped.without_sample) events of no sample, $($records.dropped.empty) entries of zeros, $($records.dropped.no_branches) that no branch made, $($records.unresolved) in no module, $($records.foreign) foreign. Please send branches.etl"
+}
 function Skip-WithoutBusy {
     if (-not (Test-Path $BusyFile)) {
         Skip-Step 'there is no recording of a busy process'

@@ -571,7 +571,8 @@ pub(crate) struct Record {
     pub(crate) rate: Option<f64>,
     /// Record the branches before each sample: 8, 16 or 32 of them, or without a number as many as all
     /// processors can. After a `+`, record only these kinds: `cond`, `call`, `ind-call`, `return`, `jump`,
-    /// `ind-jump`, `far` (interrupts and system calls), `user` or `kernel` (to that mode): `=16+cond+call`
+    /// `ind-jump`, `far` (interrupts and system calls), `user` or `kernel` (to that mode): `=16+cond+call`.
+    /// Windows' own tracing takes no number
     #[arg(long, help_heading = WHAT, value_name = "N+KINDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) branches: Option<String>,
     /// If there are too few counters, run once for each set of sources that fits

@@ -9,14 +9,14 @@ use crate::output::number::{counted, percent, thousands};
 use crate::output::style::styled;
 use crate::output::table::{Column, Layout, Width, cut};
 use crate::results::recording_warnings;
-use crate::select::branches::dropped;
+use crate::select::branches::left_out;
 use crate::select::filters;
 use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
 use halprof_profile::symbols::{SymbolPath, qualified};
-use halprof_profile::views::annotate::{Annotated, Instruction, Jump, Target};
+use halprof_profile::views::annotate::{Annotated, Flow, Instruction, Jump, Target};
 use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -86,8 +86,8 @@ struct InstructionSamples {
     executed: Vec<u64>,
     /// How often it branched.
     taken: Vec<u64>,
-    /// How many of these branches were mispredicted.
-    mispredicted: Vec<u64>,
+    /// How many of these branches were mispredicted; null if Windows' own tracing recorded them.
+    mispredicted: Vec<Option<u64>>,
     /// How often a conditional jump was taken when it was executed; null for other instructions.
     taken_share: Vec<Option<Share>>,
 }
@@ -162,7 +162,7 @@ fn instruction_lines(result: &AnnotateResult) -> Vec<InstructionLine<'_>> {
                 events,
                 executed: row.executed.get(index).copied(),
                 taken: row.taken.get(index).copied(),
-                mispredicted: row.mispredicted.get(index).copied(),
+                mispredicted: row.mispredicted.get(index).copied().flatten(),
             });
         }
     }
@@ -190,7 +190,7 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
         ));
     }
     if let Some(runs) = &annotated.code_runs {
-        warnings.extend(dropped(&runs.records));
+        warnings.extend(left_out(&runs.records, &annotated.recording));
         if runs.impossible != 0 {
             warnings.push(format!(
                 "{} stretches between branch records cannot have run in this code and are left out",
@@ -249,6 +249,8 @@ fn instruction_samples(annotated: &Annotated, instruction: &Instruction) -> Inst
         None => &[],
     };
     let shares = (0..flows.len()).map(|source| annotated.taken(instruction, source));
+    let has_predictions = annotated.recording.metadata.has_predictions();
+    let mispredicted = |flow: &Flow| has_predictions.then_some(flow.mispredicted);
     InstructionSamples {
         address: format!("{:#x}", instruction.address),
         bytes: hexadecimal(&instruction.bytes),
@@ -260,7 +262,7 @@ fn instruction_samples(annotated: &Annotated, instruction: &Instruction) -> Inst
         events: instruction.sums.iter().map(|sum| sum.events).collect(),
         executed: flows.iter().map(|flow| flow.executed).collect(),
         taken: flows.iter().map(|flow| flow.taken).collect(),
-        mispredicted: flows.iter().map(|flow| flow.mispredicted).collect(),
+        mispredicted: flows.iter().map(mispredicted).collect(),
         taken_share: shares.collect(),
     }
 }

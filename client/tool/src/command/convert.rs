@@ -7,7 +7,8 @@ use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::results::output_file::size;
 use crate::results::recording_warnings;
-use halprof_profile::file::{self, StackCounts, TraceContents};
+use crate::select::branches::dropped_of_trace;
+use halprof_profile::file::{self, DroppedBranches, StackCounts, TraceContents};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -26,6 +27,10 @@ pub(crate) struct ConvertResult {
     idle: u64,
     /// How many samples have call stacks; null where none were recorded.
     stacks: Option<StackCounts>,
+    /// The branch records of its samples; null if the trace has none.
+    branches: Option<u64>,
+    /// What the trace has of them besides.
+    dropped_branches: Option<DroppedBranches>,
     processes: usize,
     modules: usize,
     /// The events of the trace, and the context switches among them: neither are kept.
@@ -65,6 +70,8 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
         samples: recording.samples,
         idle: recording.idle_samples(),
         stacks: recording.stack_counts(),
+        branches: recording.metadata.branches.as_ref().map(|_| recording.branches),
+        dropped_branches: recording.statistics.as_ref().and_then(|known| known.dropped_branches),
         processes: recording.processes.len(),
         modules: recording.modules.len(),
         lost: recording.losses_are_known().then(|| recording.lost()),
@@ -73,13 +80,17 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
         switches,
         has_counts: recording.counts.is_some(),
     };
+    output.warn_all(&result.dropped_branches.and_then(|of_trace| dropped_of_trace(&of_trace)));
     output.result("convert", &result, |result| text(result, output.width()))?;
     Ok(status)
 }
 
 fn text(result: &ConvertResult, width: Width) -> String {
+    let branches = result
+        .branches
+        .map_or_else(String::new, |records| format!(" with {} branch records", thousands(records)));
     let written = format!(
-        "{}: {} samples of {} processes; {} bytes of {}",
+        "{}: {} samples{branches} of {} processes; {} bytes of {}",
         result.file,
         thousands(result.samples),
         thousands(result.processes as u64),
@@ -99,7 +110,7 @@ fn text(result: &ConvertResult, width: Width) -> String {
     };
     let left_out = format!(
         "Left out: {} samples of idle threads{switches}, and all events except those of samples, \
-         stacks, processes, modules and methods; the trace has {} events.",
+         stacks, branch records, processes, modules and methods; the trace has {} events.",
         thousands(result.idle),
         thousands(result.events)
     );

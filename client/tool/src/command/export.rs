@@ -10,7 +10,7 @@ use crate::output::number::{percent, thousands};
 use crate::results::output_file::size;
 use crate::results::recording_warnings;
 use crate::results::sample_rows::metric_cells;
-use crate::select::branches::dropped;
+use crate::select::branches::left_out;
 use crate::select::filters;
 use halprof_measure::Error as Cause;
 use halprof_profile::aggregate::filter::Filter;
@@ -292,7 +292,7 @@ fn branches(
 }
 
 fn branch_warnings(written: &profgen::Written, format: ProfgenFormat) -> Vec<String> {
-    let mut warnings: Vec<String> = dropped(&written.kept).into_iter().collect();
+    let mut warnings: Vec<String> = left_out(&written.kept, &written.recording).collect();
     if !written.others.is_empty() {
         warnings.push(format!(
             "these are the records of {} alone; `--source` exports those of another: {}",

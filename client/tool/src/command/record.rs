@@ -29,6 +29,7 @@ use crate::target::context::Context;
 use crate::target::{limits, seal_key};
 use halprof_measure::float::float;
 use halprof_measure::{Failure, Source};
+use halprof_profile::file::branches::{KINDS, Kind, MODES};
 use halprof_profile::file::{self, Background, Metadata, Writer, cannot_count};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -169,7 +170,7 @@ fn event_set(options: &args::Record, ctx: &mut Context) -> Result<EventSet> {
 /// Refuses what the backend cannot do.
 fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<()> {
     let given = [
-        ("--branches", options.branches.is_some()),
+        ("--branches with a number", BranchRequest::of(options)?.depth.is_some()),
         ("--no-managed", options.no_managed),
         ("--passes", options.passes),
         ("--rate", options.rate.is_some()),
@@ -204,32 +205,56 @@ struct BranchOptions {
     recorder: &'static str,
 }
 
-/// What `--branches` may be restricted to: kinds and modes.
-const KINDS: [(&str, u16); 7] = [
-    ("cond", Configure::CONDITIONAL),
-    ("call", Configure::CALLS),
-    ("ind-call", Configure::INDIRECT_CALLS),
-    ("return", Configure::RETURNS),
-    ("jump", Configure::JUMPS),
-    ("ind-jump", Configure::INDIRECT_JUMPS),
-    ("far", Configure::FAR),
-];
-const MODES: [(&str, u16); 2] = [("user", Configure::TO_USER), ("kernel", Configure::TO_KERNEL)];
+/// What `--branches` says.
+#[derive(Clone, Debug, Default)]
+struct BranchRequest {
+    /// How many branches; `None` for as many as the processors record.
+    depth: Option<u16>,
+    /// The only kinds and modes; none for all.
+    kinds: Vec<&'static Kind>,
+    modes: Vec<&'static Kind>,
+}
 
-impl BranchOptions {
-    fn of(options: &args::Record, event_set: &EventSet) -> Result<Self> {
-        let Some(value) = &options.branches else {
-            return Ok(Self::default());
-        };
-        let (mut depth, mut filter) = (None, 0);
+impl BranchRequest {
+    fn of(options: &args::Record) -> Result<Self> {
+        let mut request = Self::default();
+        let value = options.branches.as_deref().unwrap_or_default();
         for (index, part) in value.split('+').enumerate().filter(|(_, part)| !part.is_empty()) {
-            let mut known = KINDS.iter().chain(&MODES);
-            match (part.parse(), known.find(|(known, _)| *known == part)) {
-                (Ok(8 | 16 | 32), _) if index == 0 => depth = part.parse().ok(),
-                (_, Some((_, bit))) => filter |= bit,
+            let find = |known: &'static [Kind]| known.iter().find(|known| known.name == part);
+            match (part.parse(), find(&KINDS), find(&MODES)) {
+                (Ok(8 | 16 | 32), ..) if index == 0 => request.depth = part.parse().ok(),
+                (_, Some(kind), _) => request.kinds.push(kind),
+                (_, _, Some(mode)) => request.modes.push(mode),
                 _ => return Err(wrong_branches(value, part)),
             }
         }
+        Ok(request)
+    }
+
+    /// What the driver is to record.
+    fn driver_filter(&self) -> u16 {
+        self.kinds.iter().chain(&self.modes).fold(0, |bits, kind| bits | kind.driver)
+    }
+
+    /// What Windows is to leave out. Of the modes, the bit of each leaves the other one out.
+    fn windows_filter(&self) -> u32 {
+        let is_named = |kind: &Kind| self.kinds.is_empty() || self.kinds.contains(&kind);
+        let kinds = KINDS.iter().filter(|kind| !is_named(kind));
+        let mode = match self.modes.as_slice() {
+            [mode] => mode.windows,
+            _ => 0,
+        };
+        kinds.fold(mode, |bits, kind| bits | kind.windows)
+    }
+}
+
+impl BranchOptions {
+    fn of(options: &args::Record, event_set: &EventSet) -> Result<Self> {
+        if options.branches.is_none() {
+            return Ok(Self::default());
+        }
+        let request = BranchRequest::of(options)?;
+        let (depth, filter) = (request.depth, request.driver_filter());
         let most = event_set.selected().map(|one| one.branch_depth).min();
         let most = most.unwrap_or(0);
         let first = event_set.selected().next().map_or(0, |one| one.branch_records);
@@ -242,17 +267,18 @@ impl BranchOptions {
     /// What the file says about them; `None` if there are none.
     fn recorded(self) -> Option<file::Branches> {
         let kinds = self.filter & Configure::KINDS;
-        let kinds = KINDS.iter().filter(|(_, bit)| kinds & bit != 0 && kinds != Configure::KINDS);
+        let kinds =
+            KINDS.iter().filter(|kind| kinds & kind.driver != 0 && kinds != Configure::KINDS);
         (self.depth != 0).then(|| file::Branches {
             depth: self.depth.into(),
-            kinds: kinds.map(|(name, _)| (*name).to_owned()).collect(),
+            kinds: kinds.map(|kind| kind.name.to_owned()).collect(),
             recorder: self.recorder.to_owned(),
         })
     }
 }
 
 fn wrong_branches(value: &str, part: &str) -> Error {
-    let names: Vec<&str> = KINDS.iter().chain(&MODES).map(|(name, _)| *name).collect();
+    let names: Vec<&str> = KINDS.iter().chain(&MODES).map(|kind| kind.name).collect();
     Error::usage(
         format!(
             "`--branches={value}`: `{part}` is neither a number of branches nor a kind of branch"

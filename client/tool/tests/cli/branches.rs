@@ -3,7 +3,7 @@
 use crate::cli::binaries;
 use crate::cli::reports::Recorded;
 use crate::cli::screens::screen::{WIDTHS, assert_width};
-use crate::cli::support::{column, folder, halprof, json, text};
+use crate::cli::support::{column, csv_rows, folder, halprof, json, refused, text};
 use halprof_profile::file::{Branches, Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json};
 use shared_types::{Branch, Mode, Sample};
@@ -104,7 +104,7 @@ fn a_model_records_its_branches() {
         assert!(samples > 400 && records <= most && records * 10 > most * 9, "{machine}: {taken}");
         assert!(machine == "zen4" || records == most, "{machine}: {taken}");
         let edges = json(&format!("report {file} --by edge"));
-        let all = json!({"samples": samples, "records": records, "hidden": 0, "unresolved": 0, "foreign": 0, "omitted": 0});
+        let all = json!({"samples": samples, "records": records, "hidden": 0, "unresolved": 0, "foreign": 0, "switching": 0, "omitted": 0, "dropped": null});
         assert_eq!(edges["records"], all, "{machine}");
         assert_eq!(edges["tables"][0]["parts"][0]["taken"], records);
     }
@@ -177,4 +177,91 @@ fn an_export_has_the_records_newest_first() {
     // Without the file its code section is not known, and a message says so.
     assert!(halprof(&export).stderr.contains("work.exe"));
     assert!(!std::fs::read_to_string(out).expect("a file").contains("MMAP2"));
+}
+
+/// By Windows' own tracing: a model writes the trace that Windows would.
+#[test]
+fn branches_by_tracing_are_those_of_the_code_that_ran() {
+    let Some(built) = binaries::pe() else { return };
+    let work = format!(
+        "instructions=40000000,cycles=80000000,branches=8000000,image={},function=spin",
+        built.path()
+    );
+    let (folder, path) = folder();
+    let file = text(&path);
+    let trace = path.with_extension("etl");
+    let trace = text(&trace);
+    for target in [file, trace] {
+        let taken = json(&format!(
+            "--machine skylake,backend=etw record --branches=user -e BranchInstructions:10007 -o {target} --workload {work}"
+        ));
+        let branches = &taken["branches"];
+        let expected = json!({"depth": 32, "kinds": [], "recorder": "windows-tracing", "records": branches["records"]});
+        assert_eq!(*branches, expected);
+        assert!(branches["records"].as_u64() > Some(8_000), "{taken}");
+    }
+    let symbols = text(built.folder.path());
+    let edges = json(&format!("report {file} --by edge,symbol --symbol-path {symbols}"));
+    let records = &edges["records"];
+    let dropped = &records["dropped"];
+    for cause in ["without_sample", "empty", "no_branches"] {
+        assert!(dropped[cause].as_u64() > Some(0), "{cause}: {edges}");
+    }
+    // Records of another thread are in no module of the process.
+    assert!(records["unresolved"].as_u64() > Some(0) && records["foreign"] == 0, "{edges}");
+    let rows = edges["tables"][0]["parts"][0]["rows"].as_array().expect("rows");
+    assert!(!rows.is_empty());
+    for row in rows {
+        for side in ["from", "to"] {
+            assert_eq!(row["edges"][0][side]["symbol"], "spin(int)", "{row}");
+        }
+        let unknown =
+            json!([row["mispredicted"], row["mispredicted_share"], row["cycles"], row["kind"]]);
+        assert_eq!(unknown, json!([null, null, null, null]), "{row}");
+    }
+    assert!(
+        json(&format!("report {file} --by path:3"))["tables"][0]["parts"][0]["taken"].as_u64()
+            > Some(1000)
+    );
+    refused(&format!("report {file} --by edge --sort mispredicted"), 4, "unavailable");
+    let annotated = json(&format!("annotate {file} spin --symbol-path {symbols}"));
+    let instructions = annotated["instructions"].as_array().expect("instructions");
+    let hot = instructions.iter().filter(|row| row["executed"][0].as_u64() > Some(1000)).count();
+    assert!(hot > 2, "{annotated}");
+    assert!(instructions.iter().all(|row| row["mispredicted"] == json!([null])), "{annotated}");
+    let csv = halprof(&format!("--csv annotate {file} spin --symbol-path {symbols}")).stdout;
+    assert!(csv_rows(&csv).iter().all(|row| row["mispredicted"].is_empty()), "{csv}");
+    // The trace and the recording of it say the same, and nothing of predictions.
+    for format in ["perf-script", "unsymbolized"] {
+        let [of_recording, of_trace] = [file, trace].map(|from| {
+            let out = folder.path().join("out");
+            let out = text(&out);
+            json(&format!("export {from} --format {format} -o {out} --symbol-path {symbols}"));
+            let lines = std::fs::read_to_string(out).expect("a file");
+            // The recorder knows where the file of the module is, which Windows names by its volume.
+            let lines = lines.lines().filter(|line| !line.starts_with("PERF_RECORD_MMAP2"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert!(of_recording.len() > 3, "{of_recording:?}");
+        assert!(of_recording == of_trace, "{format}");
+    }
+}
+
+/// Kinds are Windows' filters, turned round: it leaves out what is not named.
+#[test]
+fn kinds_of_branches_by_tracing_are_recorded_alone() {
+    let (_folder, path) = folder();
+    let file = text(&path);
+    let record = "record -e BranchInstructions:10007 --workload instructions=20000000,cycles=20000000,branches=5000000";
+    let taken =
+        json(&format!("--machine zen4,backend=etw {record} --branches=cond+user -o {file}"));
+    let branches = &taken["branches"];
+    assert_eq!(json!([branches["depth"], branches["kinds"]]), json!([16, ["cond"]]));
+    // The code between them is unknown.
+    refused(&format!("export {file} --format unsymbolized -o {file}.txt"), 4, "unavailable");
+    // Nothing but branches is refused where there are none.
+    let without = "--machine zen2,backend=etw";
+    let ran = halprof(&format!("{without} {record} --branches -o {file}"));
+    assert!(ran.status == 4 && ran.stderr.contains("no branch records here"), "{}", ran.stderr);
+    assert_eq!(json(&format!("{without} {record} -o {file}"))["branches"], Value::Null);
 }

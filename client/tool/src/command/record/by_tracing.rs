@@ -1,6 +1,6 @@
 //! `record` by a trace: Windows' own tracing samples, and what it wrote becomes a recording.
 
-use super::{RecordResult, command, print};
+use super::{BranchRequest, Branched, RecordResult, command, print};
 use crate::cli::args::{self, Selection};
 use crate::metrics::{Metrics, rows};
 use crate::output::error::{Error, Result};
@@ -52,7 +52,7 @@ pub(super) fn run(
     let events = events(options, &offer).map_err(|error| ctx.without_counters(error))?;
     let target = OutputFile::of(&options.output, output)?;
     let progress = output.progress(runner.length_ns());
-    let traced = trace(tracing, &mut runner, &request(&events, options), &progress);
+    let traced = trace(tracing, &mut runner, &request(&events, options)?, &progress);
     progress.finish_and_clear();
     let traced = traced?;
     let periods = periods(&events, &traced, &event_set, &mut ctx.connection);
@@ -61,6 +61,7 @@ pub(super) fn run(
     let scope = Scope { process: options.process, ..runner.scope(&event_set) };
     let result = result(periods, &traced, &recorded, options, ctx, scope);
     output.warn_all(&traced.warnings());
+    output.warn_all(&without_branches(&result));
     print(&result, target, output)?;
     Ok(runner.program_status())
 }
@@ -89,14 +90,16 @@ fn events(options: &args::Record, offer: &TraceSources) -> Result<Vec<TraceEvent
     }
 }
 
-fn request(events: &[TraceEvent], options: &args::Record) -> TraceRequest {
+fn request(events: &[TraceEvent], options: &args::Record) -> Result<TraceRequest> {
     let sampled = |event: &TraceEvent| SampledSource { id: event.source, interval: event.interval };
-    TraceRequest {
+    let branches = BranchRequest::of(options)?;
+    Ok(TraceRequest {
         sampled: events.iter().map(sampled).collect(),
         stacks: true,
+        branches: options.branches.as_ref().map(|_| branches.windows_filter()),
         methods: !options.no_managed,
         ..TraceRequest::default()
-    }
+    })
 }
 
 /// The periods that Windows sampled with.
@@ -227,6 +230,7 @@ fn result(
         passes: 1,
         periods,
         samples: recording.samples + recording.idle_samples(),
+        branches: options.branches.as_ref().map(|_| branched(recording)),
         lost: recording.lost(),
         generated: statistics.generated,
         notifications: true,
@@ -235,6 +239,22 @@ fn result(
         advice: advice.chain(Advice::in_step(&recording.in_step)).collect(),
         ..RecordResult::default()
     }
+}
+
+/// The branch records of a recording for which they were asked.
+fn branched(recording: &Recording) -> Branched {
+    let file::Branches { depth, kinds, recorder } =
+        recording.metadata.branches.clone().unwrap_or_default();
+    Branched { recorder, depth, kinds, records: recording.branches }
+}
+
+/// The warning that Windows took the request for branches, and recorded none.
+fn without_branches(result: &RecordResult) -> Option<String> {
+    let branches = result.branches.as_ref()?;
+    (branches.records == 0 && result.samples != 0).then(|| {
+        "no sample has branch records: Windows accepted the request for them and recorded none"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ use crate::output::table::{Column, Field, Section, Width};
 use crate::results::head::{Header, head};
 use crate::results::recording_warnings;
 use crate::results::sample_rows::absent_fields;
-use crate::select::branches::dropped;
+use crate::select::branches::left_out;
 use crate::select::filters;
 use crate::select::sample_size::Advice;
 use halprof_profile::aggregate::branches::RecordCounts;
 use halprof_profile::aggregate::key::Value;
+use halprof_profile::file::DroppedBranches;
 use halprof_profile::symbols::qualified;
 use halprof_profile::views::branches::{
     Branches, Edge, Grouping, Order, PATH_LENGTH, PathTotals, Query, SourceSection, Table,
@@ -46,6 +47,8 @@ struct Records {
     kept: RecordCounts,
     /// Without a row, because there were too many different ones.
     omitted: u64,
+    /// What a trace has besides: null if the driver recorded the branches.
+    dropped: Option<DroppedBranches>,
 }
 
 /// An edge or a path, as comma-separated values have it.
@@ -99,7 +102,11 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
         recorder: how.recorder,
         depth: how.depth,
         kinds: how.kinds,
-        records: Records { kept: branches.records, omitted: branches.omitted },
+        records: Records {
+            kept: branches.records,
+            omitted: branches.omitted,
+            dropped: recording.statistics.as_ref().and_then(|known| known.dropped_branches),
+        },
         path_length,
         warnings,
         symbols: branches.symbols.iter().map(Into::into).collect(),
@@ -144,7 +151,7 @@ fn lines(tables: &[Table]) -> Vec<BranchLine<'_>> {
 
 /// Warnings about what is missing from the tables.
 fn warnings(branches: &Branches) -> Vec<String> {
-    let mut warnings: Vec<String> = dropped(&branches.records).into_iter().collect();
+    let mut warnings: Vec<String> = left_out(&branches.records, &branches.recording).collect();
     if branches.omitted != 0 {
         warnings.push(format!(
             "there are too many different edges or paths: {} that came late are in no row",

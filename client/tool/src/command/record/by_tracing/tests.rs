@@ -104,3 +104,27 @@ fn samples_that_go_round_a_loop_are_told() {
     let in_step = read(path.as_ref()).expect("a recording").recording.in_step;
     assert_eq!(in_step.into_keys().collect::<Vec<_>>(), ["TotalCycles"]);
 }
+
+/// What Windows is asked to leave out of the records.
+#[test]
+fn kinds_of_branches_are_what_is_not_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (option, filter) in [
+        ("--branches", 0x0),
+        ("--branches=user", 0x1),
+        ("--branches=kernel", 0x2),
+        ("--branches=user+kernel", 0x0),
+        ("--branches=return", 0x1DC),
+        ("--branches=cond+call+user", 0x1F1),
+    ] {
+        let path = in_folder(&folder, "a.rec");
+        let (status, log) = record(&[option, "-d", "0.01", "-o", &path]);
+        assert_eq!(status.expect("recorded"), 0);
+        assert_eq!(log.borrow().requests[0].branches, Some(filter), "{option}");
+    }
+    for option in ["--branches=16", "--branches=8+cond", "--branches=loops"] {
+        let (status, log) = record(&[option, "-o", &in_folder(&folder, "a.rec")]);
+        status.expect_err(option);
+        assert_eq!(log.borrow().requests, []);
+    }
+}
