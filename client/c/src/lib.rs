@@ -856,7 +856,7 @@ mod tests {
                 Machine::InProcess(model) => {
                     (0..200).for_each(|_| model.model().spurious_interrupt(0));
                 }
-                _ => panic!("it is modelled, and not traced"),
+                Machine::Traced(_) => panic!("it is modelled, and not traced"),
             }
         }
     }

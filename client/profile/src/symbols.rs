@@ -440,7 +440,7 @@ impl Symbols {
         }
         let lookup = self.lookup(index);
         let image = lookup.image()?;
-        let bitness = image.bitness_of(&range)?;
+        let bitness = image.bitness_of(range)?;
         let bytes = image.bytes(range)?;
         let file = lookup.image_file().unwrap_or(&image.path).to_owned();
         let module = &self.modules[index];

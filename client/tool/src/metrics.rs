@@ -659,7 +659,7 @@ impl Metrics {
         filter: &str,
     ) -> Option<&'a Counted<'b>> {
         let labels = counts.iter().map(|counted| counted.label);
-        counts.get(self.index_of(term, filter, labels)?)
+        counts.get(self.index_of(term, filter, &labels)?)
     }
 
     /// Which of these sources counts a part of a metric: the best that is there.
@@ -667,7 +667,7 @@ impl Metrics {
         &self,
         term: &Term,
         filter: &str,
-        labels: impl Iterator<Item = &'a str> + Clone,
+        labels: &(impl Iterator<Item = &'a str> + Clone),
     ) -> Option<usize> {
         let filter = term.filter_or(filter);
         let is = |label: &str, name: &str| {

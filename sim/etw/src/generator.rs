@@ -291,7 +291,9 @@ impl Run {
 
     fn bytes_of_entries(&self, entries: &[Entry]) -> Vec<u8> {
         let mut output = Output { bytes: Vec::new(), pointer_size: self.pointer_size };
-        entries.iter().for_each(|entry| entry.write(&mut output));
+        for entry in entries {
+            entry.write(&mut output);
+        }
         output.bytes
     }
 }

@@ -42,6 +42,8 @@ pub(super) fn median_and_spread(values: &[u64]) -> Option<(u64, u64)> {
     let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
     sorted.sort_unstable();
     sorted.first()?;
+    // Saturates, as `as` does; neither is negative.
+    #[expect(clippy::cast_sign_loss, reason = "a spread is at least 1")]
     Some((median(&sorted) as u64, spread(&sorted).ceil() as u64))
 }
 

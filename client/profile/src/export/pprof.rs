@@ -77,6 +77,7 @@ struct Label {
 }
 
 #[derive(Clone, Copy, Message)]
+#[expect(clippy::struct_excessive_bools, reason = "as profile.proto has them")]
 struct Mapping {
     #[prost(uint64, tag = "1")]
     id: u64,
@@ -388,7 +389,9 @@ mod tests {
             }
             let busiest = events.into_iter().max_by_key(|&(_, events)| events).expect("samples").0;
             let (program, _) = busiest.rsplit_once(" (").expect("a name with its number");
-            let first = &profile.string_table[profile.mapping[0].filename as usize];
+            let text =
+                |index: i64| &profile.string_table[usize::try_from(index).expect("an index")];
+            let first = text(profile.mapping[0].filename);
             assert!(first.ends_with(program), "{first} is not {program}");
             assert!(profile.mapping.iter().all(|mapping| mapping.has_functions));
             assert!((1_u64..).zip(&profile.mapping).all(|(id, mapping)| mapping.id == id));
@@ -400,7 +403,8 @@ mod tests {
     fn a_location_has_a_line_for_each_function_that_was_inlined() {
         let samples = with_inlined(false);
         let profile = profile(&Export::new(&samples, "a", Format::Pprof));
-        let text = |index: i64| profile.string_table[index as usize].as_str();
+        let text =
+            |index: i64| profile.string_table[usize::try_from(index).expect("an index")].as_str();
         let lines = |location: &Location| {
             let function = |line: &Line| &profile.function[line.function_id as usize - 1];
             let lines = location.line.iter();

@@ -69,7 +69,7 @@ pub struct RecordedBranches<'a> {
     pub raw: &'a [u64],
 }
 
-impl<'a> RecordedBranches<'a> {
+impl RecordedBranches<'_> {
     /// Splits off the first `count` records; `None` if there are fewer.
     pub(super) fn split_off(&mut self, count: usize) -> Option<Self> {
         let (branches, rest) = self.branches.split_at_checked(count)?;
@@ -124,7 +124,9 @@ pub(super) fn encode(branches: &[Branch], block: &mut Vec<u8>) {
 
 /// Appends the undocumented values of records.
 pub(super) fn encode_raw(raw: &[u64], block: &mut Vec<u8>) {
-    raw.iter().for_each(|&value| put(value, block));
+    for &value in raw {
+        put(value, block);
+    }
 }
 
 /// The undocumented values of a block; `None` if it is invalid.

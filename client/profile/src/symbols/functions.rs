@@ -104,9 +104,12 @@ pub(super) struct Functions {
     /// Where each address's function is: a symbol may lie within another.
     segments: Vec<Segment>,
     demangler: Demangler,
-    /// The names of those that were looked up, and their other names.
-    names: RefCell<FxHashMap<usize, (Arc<str>, Arc<[Arc<str>]>)>>,
+    /// The names of those that were looked up.
+    names: RefCell<FxHashMap<usize, Names>>,
 }
+
+/// The name of a function, and the others at its address.
+type Names = (Arc<str>, Arc<[Arc<str>]>);
 
 /// A stretch of code of one function.
 #[derive(Debug)]

@@ -322,7 +322,7 @@ impl Pdb {
         let name = match (located.origin, located.module) {
             (Origin::Procedure(_, index), Some(module)) => {
                 let procedure = module.procedures.get(index);
-                procedure.and_then(|procedure| self.procedure(located, module, procedure))
+                procedure.map(|procedure| self.procedure(located, module, procedure))
             }
             (Origin::Start(index), _) => {
                 let public = self.starts.get(index).and_then(|start| self.public(start));
@@ -343,7 +343,7 @@ impl Pdb {
         let mut all: Vec<Arc<str>> = Vec::new();
         if let Some(module) = located.module {
             let others = module.others(located.place).iter().take(ALSO_MAX);
-            let named = others.filter_map(|other| self.procedure(located, module, other));
+            let named = others.map(|other| self.procedure(located, module, other));
             all.extend(named.map(|name| name.text));
         }
         let mut known: HashSet<Arc<str>> = HashSet::new();
@@ -371,23 +371,18 @@ impl Pdb {
         all
     }
 
-    fn procedure(
-        &self,
-        located: &Located<'_>,
-        module: &Module,
-        procedure: &Procedure,
-    ) -> Option<Name> {
+    fn procedure(&self, located: &Located<'_>, module: &Module, procedure: &Procedure) -> Name {
         let name = String::from_utf8_lossy(module.name(procedure));
         if procedure.index == 0 && !name.starts_with('?') {
             // A decorated public symbol says more than a name without a type.
             let there = self.starts.binary_search_by_key(&located.place, |start| start.place);
             let public = there.ok().and_then(|start| self.public(self.starts.get(start)?));
             if let Some(public) = public.filter(|public| public.starts_with('?')) {
-                return Some(self.plain(&public));
+                return self.plain(&public);
             }
         }
         if procedure.index == 0 {
-            return Some(self.plain(&name));
+            return self.plain(&name);
         }
         let written =
             self.types.function(&self.modules, located.module_index, &name, procedure.index);
@@ -395,10 +390,10 @@ impl Pdb {
         let origin = [located.place.section.into(), located.place.offset].map(u32::to_le_bytes);
         let text = written.shown(&origin.concat());
         if !has_parameters && text.starts_with(['?', '_']) {
-            return Some(self.plain(&text));
+            return self.plain(&text);
         }
         let text = with_variable_arguments(text);
-        Some(Name { text: self.demangler.shown(&text), has_parameters })
+        Name { text: self.demangler.shown(&text), has_parameters }
     }
 
     /// The name of a public symbol, as the linker knows it.

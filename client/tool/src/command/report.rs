@@ -113,7 +113,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
                 "`--by symbol` compares the functions that exist.",
             ));
         }
-        return diff::run(options, query, metrics, &path.without_inlined(), output);
+        return diff::run(options, &query, metrics, &path.without_inlined(), output);
     }
     if output.is_json() {
         if options.by.is_empty() && !options.stack {
@@ -128,11 +128,13 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     }
     let (mut report, serving) = with_metrics::read(metrics, &options.files, &query, &path)?;
     let mut warnings = recording_warnings::warnings(&report);
-    let tables = report.tables.iter().take(requested).filter(|_| !metrics.1.is_empty());
-    warnings.extend(tables.filter_map(with_metrics::roughness).next());
+    let mut tables = report.tables.iter().take(requested).filter(|_| !metrics.1.is_empty());
+    warnings.extend(tables.find_map(with_metrics::roughness));
     if output.is_text() {
         let hidden = with_metrics::hide(metrics.0, &serving, options, &mut report);
-        hidden.iter().for_each(|note| output.note(note));
+        if let Some(note) = hidden {
+            output.note(&note);
+        }
     }
     warnings.extend(filters::given_twice(&options.files));
     if report.total.samples == 0 && report.recording.samples != 0 {

@@ -52,7 +52,7 @@ impl<'a> RowMetrics<'a> {
             for name in metric.formula.names(false) {
                 let term = Term::of(name);
                 let labels = sources.iter().map(|(name, _)| &**name);
-                let index = metrics.index_of(&term, filter, labels);
+                let index = metrics.index_of(&term, filter, &labels);
                 indexes.insert(
                     name,
                     index.ok_or_else(|| missing(metrics, requested, &term, &sources))?,

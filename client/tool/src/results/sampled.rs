@@ -98,16 +98,13 @@ impl Sampled {
     /// all events are (the delta method). Of few samples the logarithm is not normal.
     pub(crate) fn log_bounds(&self, part: Totals) -> Option<LogBounds> {
         let share = Share::weighted(part, self.all);
-        let chance = match few::limits(effective(part)) {
-            Some((low, high)) => {
-                let n = float(effective(part) as u64);
-                LogBounds { down: (n / low).ln(), up: (high / n).ln() }
-            }
-            None => {
-                let variance = (1.0 - share.value) / (share.value * share.effective);
-                let half = NORMAL_95 * variance.max(0.0).sqrt();
-                LogBounds { down: half, up: half }
-            }
+        let chance = if let Some((low, high)) = few::limits(effective(part)) {
+            let n = float(effective(part) as u64);
+            LogBounds { down: (n / low).ln(), up: (high / n).ln() }
+        } else {
+            let variance = (1.0 - share.value) / (share.value * share.effective);
+            let half = NORMAL_95 * variance.max(0.0).sqrt();
+            LogBounds { down: half, up: half }
         };
         let others = (self.missing / float(self.all.events)).hypot(self.multiplexing?);
         Some(LogBounds { down: chance.down.hypot(others), up: chance.up.hypot(others) })

@@ -217,7 +217,7 @@ fn samples_are_filtered_by_thread() {
     let lines = halprof(&format!("script {trace} --csv --tid {thread} --source Timer"));
     let lines = csv_rows(&lines.stdout);
     assert_eq!(lines.len() as u64, of_it);
-    assert!(lines.iter().all(|line| line["thread"] == thread.to_string()));
+    assert!(lines.iter().all(|line| line["thread"] == *thread));
     let (_folder, out) = folder();
     let exported =
         json(&format!("export {trace} -f folded --tid {thread} --source Timer -o {}", text(&out)));
@@ -320,6 +320,6 @@ fn a_function_stays_where_its_arguments_have_no_room() {
     let picture = fs::read_to_string(&out).expect("a picture");
     let labels: Vec<&str> =
         picture.split("y=\"16\">").skip(1).filter_map(|rest| rest.split('<').next()).collect();
-    assert!(labels.iter().any(|label| *label == "DateToTicks"), "{labels:?}");
+    assert!(labels.contains(&"DateToTicks"), "{labels:?}");
     assert!(!labels.iter().any(|label| label.contains("mscorlib.dll!")), "{labels:?}");
 }

@@ -1,6 +1,8 @@
 //! Is the true IPC of a function within the interval that `report -M ipc` gives, as often as it
 //! promises? And by how much does skid move it?
 
+#![expect(clippy::cast_sign_loss, reason = "events and periods are above 0")]
+
 use crate::cli::support::{csv_rows, folder, halprof, json, skipped, text};
 use halprof_profile::file::{Metadata, Period, Source, Statistics, Writer};
 use serde_json::Value;

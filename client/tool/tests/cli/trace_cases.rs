@@ -263,6 +263,7 @@ fn the_total_of_incomplete_threads_is_marked() {
 }
 
 /// The rows of a trace of strangers by symbol and line, with symbols from its own folder.
+#[expect(clippy::type_complexity, reason = "a row is read in one place")]
 fn rows_of(name: &str) -> Option<(String, Vec<(Value, Value, u64)>)> {
     let file = shared(&format!("cases/strangers/{name}/t.etl"))?;
     let folder = Path::new(&file).parent().expect("a folder").display().to_string();

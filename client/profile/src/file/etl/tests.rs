@@ -536,7 +536,7 @@ fn a_sample_has_the_branches_that_name_it() {
     let entry = |n: u64, reserved: u64| (IMAGE + n, IMAGE + 0x100 + n, reserved);
     let full: Vec<_> = (0..32).map(|n| entry(n, 1 << 63 | n)).collect();
     let too_many: Vec<_> = (0..40).map(|n| entry(n, 0)).collect();
-    let false_target = (IMAGE, IMAGE + 0x100 | ZEN4, 0);
+    let false_target = (IMAGE, (IMAGE + 0x100) | ZEN4, 0);
     let (full, too_many, few, one) = (
         entries(&full),
         entries(&too_many),

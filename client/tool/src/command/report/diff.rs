@@ -137,13 +137,13 @@ struct Source {
 
 pub(super) fn run(
     options: &args::Report,
-    query: Query,
+    query: &Query,
     metrics: RequestedMetrics<'_>,
     path: &SymbolPath,
     output: &Output,
 ) -> Result<u32> {
     let requested = query.tables.len();
-    let mut query = widened(&query);
+    let mut query = widened(query);
     let mut named = Filter::default();
     if !metrics.1.is_empty() {
         // A metric of rows of cycles needs more than cycles.
@@ -173,7 +173,7 @@ pub(super) fn run(
     let files = [&options.files, &options.diff].into_iter();
     let twice = files.filter_map(|files| filters::given_twice(files));
     let own: Vec<String> = twice.chain(left_out(&runs, &sources)).collect();
-    let rough = runs.reports.iter().flat_map(|run| run.tables.get(..requested)).flatten();
+    let rough = runs.reports.iter().filter_map(|run| run.tables.get(..requested)).flatten();
     let rough = rough.filter(|_| !metrics.1.is_empty()).find_map(with_metrics::roughness);
     let own: Vec<String> = own.into_iter().chain(rough).collect();
     output.warn_all(&own);

@@ -92,7 +92,9 @@ fn with_all_sources(
 fn keep_first(section: &mut SourceSection, rows: usize) {
     let more = section.rows.split_off(rows.min(section.rows.len()));
     let mut omitted = Totals::default();
-    more.iter().for_each(|row| omitted.add(row.totals));
+    for row in &more {
+        omitted.add(row.totals);
+    }
     section.more = (more.len(), omitted);
 }
 
