@@ -10,6 +10,7 @@ pub mod branches;
 pub(crate) mod by_address;
 pub mod filter;
 pub(crate) mod filtered;
+pub mod functions;
 pub mod in_step;
 pub mod key;
 pub(crate) mod locations;

@@ -1,5 +1,6 @@
 //! Which samples count.
 
+use super::functions::FunctionNames;
 use crate::symbols::{Frame, FunctionName, qualified};
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
@@ -56,7 +57,8 @@ impl Filter {
     pub(crate) fn passes_code(&self, address: u64, frame: &Frame, paths: &[Arc<str>]) -> bool {
         let names = frame.symbol.iter().chain(&*frame.also);
         let meant = |pattern: &FunctionPattern| {
-            names.clone().any(|name| pattern.matches(&frame.module, paths, name))
+            let best = pattern.best_meaning(&frame.module, paths, names.clone());
+            best.is_some_and(|meaning| meaning <= pattern.worst)
         };
         let addresses = &self.addresses;
         (addresses.is_empty() || addresses.iter().any(|range| range.contains(&address)))
@@ -72,22 +74,23 @@ pub struct Meant {
     pub name: String,
     /// The functions, as they are shown.
     pub functions: Vec<String>,
-    /// Whether it is the whole name of the only one.
+    /// Whether it is the whole name, as it is shown, of the only one.
     pub is_whole: bool,
 }
 
 impl Filter {
     /// Decides which of the functions that have samples each name means: those that it means best.
-    /// `all` are their modules and names.
-    pub fn settle(&mut self, all: &[(Arc<str>, Arc<str>)]) -> Vec<Meant> {
+    pub fn settle(&mut self, all: &BTreeSet<FunctionNames>) -> Vec<Meant> {
         let settle = |pattern: &mut FunctionPattern| {
-            let meaning = |pattern: &FunctionPattern, (module, symbol): &&(Arc<str>, Arc<str>)| {
-                pattern.meaning(module, &[], symbol)
+            let meant = pattern.settle(all, |pattern, function| function.meaning(pattern));
+            let is_whole = |one: &FunctionNames| {
+                pattern.meaning(&one.module, &one.paths, &one.symbol) == Some(Meaning::Whole)
             };
-            let functions = pattern.settle(all, meaning);
-            let functions = functions.into_iter().map(|(module, symbol)| qualified(module, symbol));
-            let functions: Vec<String> = functions.collect();
-            let is_whole = functions.len() == 1 && pattern.worst == Meaning::Whole;
+            // Two builds of a module can have different names for the code of one function.
+            let functions: BTreeSet<String> =
+                meant.iter().map(|one| qualified(&one.module, &one.symbol)).collect();
+            let is_whole = functions.len() == 1 && meant.into_iter().all(is_whole);
+            let functions = functions.into_iter().collect();
             Meant { name: pattern.text.clone(), functions, is_whole }
         };
         self.symbols.iter_mut().map(settle).collect()
@@ -191,6 +194,16 @@ impl FunctionPattern {
         let in_module = in_module.and_then(|(_, own)| own.meaning(symbol, &name));
         let meanings = [in_module, self.name.meaning(symbol, &name)];
         meanings.into_iter().flatten().min()
+    }
+
+    /// How it means a function that has several names: by the one that it means best.
+    pub fn best_meaning<'a>(
+        &self,
+        module: &str,
+        paths: &[Arc<str>],
+        names: impl Iterator<Item = &'a Arc<str>>,
+    ) -> Option<Meaning> {
+        names.filter_map(|name| self.meaning(module, paths, name)).min()
     }
 
     /// Whether it means a function.
@@ -413,6 +426,47 @@ mod tests {
         assert_eq!(settled("step(int)"), all[1..2]);
         assert_eq!(settled("step*"), all);
         assert!(settled("none").is_empty());
+    }
+
+    /// A name of folded code competes with the names of all functions, and its code is shown as the
+    /// table shows it.
+    #[test]
+    fn an_alias_means_as_much_as_the_name_that_is_shown() {
+        let function = |module: &str, symbol: &str, also: &[&str]| FunctionNames {
+            module: module.into(),
+            symbol: symbol.into(),
+            also: also.iter().map(|&name| name.into()).collect(),
+            paths: vec![format!(r"C:\app\{module}").into()],
+        };
+        let all = [
+            function("a.dll", "alpha(int)", &["beta(int)", "gamma"]),
+            function("a.dll", "ns::beta(int)", &[]),
+            function("b.dll", "gamma", &[]),
+        ];
+        let frame = |one: &FunctionNames| Frame {
+            module: Arc::clone(&one.module),
+            symbol: Some(Arc::clone(&one.symbol)),
+            also: Arc::clone(&one.also),
+            ..Frame::default()
+        };
+        for (typed, meant, is_whole) in [
+            ("beta(int)", &["a.dll!alpha(int)"][..], false),
+            ("beta", &["a.dll!alpha(int)"], false),
+            ("ns::beta", &["a.dll!ns::beta(int)"], false),
+            ("alpha(int)", &["a.dll!alpha(int)"], true),
+            ("gamma", &["a.dll!alpha(int)", "b.dll!gamma"], false),
+            (r"app\b.dll!gamma", &["b.dll!gamma"], true),
+            ("delta", &[], false),
+        ] {
+            let mut filter =
+                Filter { symbols: vec![FunctionPattern::new(typed)], ..Filter::default() };
+            let functions: Vec<String> = meant.iter().map(|&name| name.to_owned()).collect();
+            let expected = Meant { name: typed.to_owned(), functions, is_whole };
+            assert_eq!(filter.settle(&all.iter().cloned().collect()), [expected], "{typed}");
+            let passing = all.iter().filter(|one| filter.passes_code(0, &frame(one), &one.paths));
+            let passing = passing.map(|one| qualified(&one.module, &one.symbol));
+            assert_eq!(passing.collect::<Vec<_>>(), meant, "{typed}");
+        }
     }
 
     #[test]

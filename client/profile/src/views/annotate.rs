@@ -373,7 +373,7 @@ fn choose_function(
         let own = by_address.get(samples.location.0)?;
         let paths = own.symbols.paths(&function.module);
         let names = std::iter::once(&function.symbol).chain(&*function.also);
-        names.filter_map(|name| pattern.meaning(&function.module, paths, name)).min()
+        pattern.best_meaning(&function.module, paths, names)
     };
     let meant = pattern.clone().settle(all, meaning);
     let Some(&(function, samples)) = meant.first() else {

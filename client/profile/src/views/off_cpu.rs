@@ -3,6 +3,7 @@
 
 use super::report::{Query, Report};
 use crate::aggregate::filter::Filter;
+use crate::aggregate::functions::functions_that_waited;
 use crate::file::is_recording;
 use crate::number::thousands;
 use crate::symbols::SymbolPath;
@@ -195,8 +196,7 @@ impl OffCpu {
     /// in nanoseconds. Windows writes the stack of a switch for the thread that it puts on.
     pub fn call_tree(path: &Path, mut filter: Filter, symbol_path: &SymbolPath) -> Result<Report> {
         if !filter.symbols.is_empty() {
-            let functions = Report::read_waits(path, &Query::functions(&filter), symbol_path)?;
-            filter.settle(&functions.functions());
+            filter.settle(&functions_that_waited(path, &filter, symbol_path)?);
         }
         let query = Query { call_tree: true, filter, ..Query::default() };
         let report = Report::read_waits(path, &query, symbol_path)?;

@@ -29,7 +29,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::Sample;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,13 +53,6 @@ pub struct Query {
 }
 
 impl Query {
-    /// Asks for the functions that the names of a filter may mean: those in the modules that it accepts,
-    /// whenever and wherever they have samples.
-    pub fn functions(filter: &Filter) -> Self {
-        let filter = Filter { modules: filter.modules.clone(), ..Filter::default() };
-        Self { tables: vec![vec![Key::Symbol]], filter, ..Self::default() }
-    }
-
     /// What samples must be grouped by for it.
     fn group_by(&self) -> Vec<GroupBy> {
         let base = self.filter.group_by();
@@ -357,19 +349,6 @@ impl Report {
         let recording = aggregate.recording;
         let report = Self { recording, sources, total, tables, call_trees, symbols, has_inlined };
         Ok(report.with_times())
-    }
-
-    /// The functions of the tables by symbol, each with its module.
-    pub fn functions(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let tables = self.tables.iter().filter(|table| table.by == [Key::Symbol]);
-        let rows = tables.flat_map(|table| &table.sections).flat_map(|section| &section.rows);
-        let functions = rows.flat_map(|row| &row.values).filter_map(|value| match value {
-            Value::Symbol { module, symbol: Some(symbol) } => {
-                Some((Arc::clone(module), Arc::clone(symbol)))
-            }
-            _ => None,
-        });
-        functions.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Says how much processor time the events of rows are.

@@ -6,6 +6,7 @@ use crate::output::error::{Error, Result};
 use crate::output::names::abbreviated;
 use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::filter::{self, Filter, FunctionPattern, Meant, Pattern};
+use halprof_profile::aggregate::functions::functions;
 use halprof_profile::aggregate::key::{Key, Value};
 use halprof_profile::file;
 use halprof_profile::symbols::{SymbolPath, qualified, shortened};
@@ -56,8 +57,8 @@ pub(crate) fn settled(
     if filter.symbols.is_empty() {
         return Ok(filter);
     }
-    let report = Report::read_all(files, &Query::functions(&filter), path)?;
-    for Meant { name, functions, is_whole } in filter.settle(&report.functions()) {
+    let with_samples = functions(files, &filter, path)?;
+    for Meant { name, functions, is_whole } in filter.settle(&with_samples) {
         if !is_whole && !functions.is_empty() {
             output.note(&format!("`--symbol {name}` is {}", abbreviated(&functions)));
         }
@@ -86,12 +87,19 @@ pub(crate) fn explain_empty_result(
     let Ok(report) = Report::read_all(files, &Query { tables, ..Query::default() }, path) else {
         return warnings;
     };
+    let functions = functions(files, &Filter::default(), path).unwrap_or_default();
+    let is_function = |text: &str| {
+        let pattern = FunctionPattern::new(text);
+        functions.iter().any(|function| function.meaning(&pattern).is_some())
+    };
     for (key, texts) in named {
         let tables = report.tables.iter().filter(|table| table.by == [key]);
         let rows = tables.flat_map(|table| &table.sections).flat_map(|section| &section.rows);
         let values: Vec<&Value> = rows.flat_map(|row| &row.values).collect();
         for text in texts {
-            if !values.iter().any(|value| is_meant(text, value, &report)) {
+            let is_known = key == Key::Symbol && is_function(text)
+                || values.iter().any(|value| is_meant(text, value, &report));
+            if !is_known {
                 let names: BTreeSet<String> =
                     values.iter().flat_map(|value| names_of(value)).collect();
                 let meant = did_you_mean(text, &names);

@@ -342,6 +342,12 @@ fn folded_functions_are_found_by_each_of_their_names() {
             samples_by(&report, &["symbol"]),
             BTreeMap::from([("\"alpha(int)\"".to_owned(), 5)])
         );
+        let told = halprof(&format!("report {file} --symbol {name}")).stderr;
+        assert!(told.contains(&format!("`--symbol {name}` is ")), "{told}");
+        assert!(told.contains("!alpha(int)"), "{told}");
+        // Where another filter leaves nothing, the name is still known.
+        let none = halprof(&format!("report {file} --symbol {name} --time 900-"));
+        assert!(!none.stderr.contains("no sample has the symbol"), "{}", none.stderr);
     }
 }
 
