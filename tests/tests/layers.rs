@@ -296,6 +296,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "float",
             "source",
             "suggest",
+            "profile_source",
+            "live_tracing",
             "transport",
             "events",
             "describe",

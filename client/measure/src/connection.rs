@@ -3,8 +3,8 @@
 
 use crate::error::Refusal;
 use crate::error::{Error, Result};
+use crate::live_tracing::{Live, locked};
 use crate::source::Source;
-use crate::tracing::live::{Live, locked};
 use crate::transport::Transport;
 use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register, Registers};

@@ -32,12 +32,14 @@ pub mod events;
 pub mod float;
 #[cfg(feature = "models")]
 mod in_process;
+mod live_tracing;
 mod machine;
 pub mod marks;
 pub mod native_path;
 mod passes;
 mod platform;
 pub mod processes;
+mod profile_source;
 pub mod rates;
 mod rdpmc;
 pub mod regions;

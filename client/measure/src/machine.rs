@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::in_process::DEFAULT_MODEL;
 #[cfg(feature = "models")]
 use crate::in_process::{self, InProcess, spec, without_backend};
-use crate::tracing::live::{Live, locked};
+use crate::live_tracing::{Live, locked};
 use crate::transport::Transport;
 #[cfg(windows)]
 use crate::windows::{self, Driver};

@@ -3,7 +3,7 @@
 //! A transport carries bytes and does not interpret them.
 
 use crate::error::Result;
-use crate::tracing::live::Live;
+use crate::live_tracing::Live;
 use shared_types::request::RequestCode;
 
 /// Carries the bytes of one DeviceIoControl.

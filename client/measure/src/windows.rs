@@ -1,5 +1,6 @@
 //! Windows itself: the only folder of this crate with unsafe code.
 
+mod consumer;
 mod driver;
 mod etw;
 mod live;

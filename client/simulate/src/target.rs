@@ -3,8 +3,7 @@
 use crate::simulation::cut;
 use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
-use halprof_profile::aggregate::filter::FunctionPattern;
-use halprof_profile::symbols::{Executable, Function};
+use halprof_profile::symbols::{Executable, Function, FunctionPattern};
 use std::io;
 use std::ops::Range;
 

@@ -6,6 +6,7 @@
 mod architectural;
 pub(crate) mod formula;
 pub(crate) mod rows;
+pub(crate) mod sampled;
 
 use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};

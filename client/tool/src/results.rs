@@ -12,5 +12,5 @@ pub(crate) mod recording_warnings;
 pub(crate) mod registers;
 pub(crate) mod report_text;
 pub(crate) mod sample_rows;
-pub(crate) mod sampled;
 pub(crate) mod view;
+pub(crate) mod with_metrics;

@@ -7,10 +7,10 @@
 use super::{InProcess, ModelledMachine};
 use crate::connection::{Connection, Setup};
 use crate::error::{Error, Result};
+use crate::live_tracing::{Consumer, Countable, Live, LiveTracing, Record, Scheduler, locked};
+use crate::profile_source::ProfileSource;
 use crate::session::Session;
 use crate::source::Source;
-use crate::tracing::live::{Consumer, Countable, Live, LiveTracing, Record, Scheduler, locked};
-use crate::tracing::session::ProfileSource;
 use crate::transport::Transport;
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::id::group;

@@ -19,10 +19,10 @@ pub use counter_owners::{CounterOwner, CounterOwners, CounterSession, OwnerKind}
 pub use file::TraceFile;
 pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_GUID, SESSION_NAME};
 pub use providers::Provider;
-pub use sources::{ProfileSource, TIMER};
 pub use tracer::{Tracer, end_running};
 
 use crate::error::{Error, Result};
+pub use crate::profile_source::{ProfileSource, TIMER};
 use halprof_etw::clock::ClockType;
 use std::fmt;
 

@@ -2,9 +2,9 @@
 //!
 //! Nothing is decided here: [`Tracer`] does that.
 
-use super::live;
+use super::consumer::{consume, keep_loaded};
 use super::privilege::{self, last_error};
-use crate::tracing::live::Consumer;
+use crate::live_tracing::Consumer;
 use crate::tracing::session::{
     Calls, Class, Control, Folder, HEADER_BYTES, Lock, NAME_UNITS, Properties, Provider, Tracer,
     end_running,
@@ -272,8 +272,8 @@ impl Calls for EtwCalls {
     }
 
     fn consume(&mut self, consumer: Arc<dyn Consumer>) -> Result<(), u32> {
-        live::keep_loaded()?;
-        live::consume(Properties::named().logger_name.to_vec(), consumer)
+        keep_loaded()?;
+        consume(Properties::named().logger_name.to_vec(), consumer)
     }
 
     fn free_bytes(&mut self, folder: &Path) -> io::Result<u64> {

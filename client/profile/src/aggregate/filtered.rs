@@ -1,10 +1,11 @@
 //! A filter bound to one recording: which sources and processes its patterns mean there, and which
 //! span of time.
 
-use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::filter::Filter;
 use crate::aggregate::thread_names::ThreadNames;
 use crate::file::{ProcessIds, Recording, SampleSource};
 use crate::number::nanoseconds;
+use crate::symbols::Pattern;
 use halprof_measure::spellings::names_source;
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;

@@ -1,43 +1,16 @@
 //! The functions that have samples, by each of their names: what a typed name can mean.
 
 use super::aggregator::{GroupBy, Groups};
-use super::filter::{Filter, FunctionPattern, Meaning};
+use super::filter::Filter;
 use super::{aggregate, aggregate_files, filtered::TimeRange};
 use crate::file::{Recording, open_waits, sessions};
-use crate::symbols::{Frame, SymbolPath, Symbols};
+use crate::symbols::{FunctionNames, SymbolPath, Symbols};
 use halprof_measure::Result;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 const BY_LOCATION: GroupBy =
     GroupBy { location: true, process: false, thread: false, processor: false, stack: false };
-
-/// A function that has samples.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FunctionNames {
-    pub module: Arc<str>,
-    /// The name under which it is shown.
-    pub symbol: Arc<str>,
-    /// Other names of its code: aliases, and functions that the linker folded into it.
-    pub also: Arc<[Arc<str>]>,
-    /// Where its module was loaded from.
-    pub paths: Vec<Arc<str>>,
-}
-
-impl FunctionNames {
-    fn is_of(&self, frame: &Frame) -> bool {
-        Some(&self.symbol) == frame.symbol.as_ref()
-            && self.module == frame.module
-            && self.also == frame.also
-    }
-
-    /// How a pattern means it: by the name that it means best.
-    pub fn meaning(&self, pattern: &FunctionPattern) -> Option<Meaning> {
-        let names = std::iter::once(&self.symbol).chain(&*self.also);
-        pattern.best_meaning(&self.module, &self.paths, names)
-    }
-}
 
 /// The functions that the names of a filter may mean: those in the modules that it accepts, whenever and
 /// wherever they have samples in these recordings.

@@ -1,9 +1,9 @@
 //! Evaluates a recording's marks: when they were made, how far apart, and from one mark to another.
 //! The driver's own events are marks, too, each kind on a channel.
 
-use crate::aggregate::filter::Pattern;
 use crate::file::{Channels, Mark, RecordedEvent, Recording};
 use crate::number::nanoseconds;
+use crate::symbols::Pattern;
 use halprof_measure::regions::Distribution;
 use schemars::JsonSchema;
 use serde::Serialize;

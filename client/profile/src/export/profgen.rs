@@ -4,10 +4,10 @@ mod perf_script;
 mod unsymbolized;
 
 use crate::aggregate::branches::{RecordCounts, Step, walk, without_branches, without_code};
-use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::BoundFilter;
 use crate::file::{Recording, SampleSource, open};
-use crate::symbols::{SymbolPath, Symbols};
+use crate::symbols::{Pattern, SymbolPath, Symbols};
 use halprof_measure::{Error, Result};
 use shared_types::Sample;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! The code of one function, and the samples of each of its instructions.
 
 use crate::aggregate::by_address::ByAddress;
-use crate::aggregate::filter::{Filter, FunctionPattern, addresses};
+use crate::aggregate::filter::{Filter, addresses};
 use crate::aggregate::share::Share;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::source_totals::merge;
@@ -10,7 +10,8 @@ use crate::file::combined::no_recording;
 use crate::file::{Module, Recording};
 use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{
-    Code, ModuleBuild, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN, qualified,
+    Code, FunctionPattern, ModuleBuild, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN,
+    qualified,
 };
 use crate::views::branches::code::CodeRuns;
 use halprof_measure::selection::parse_hexadecimal;

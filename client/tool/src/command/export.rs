@@ -1,7 +1,6 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
 use crate::cli::args::{self, Exported};
-use crate::command::report::with_metrics;
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
@@ -10,6 +9,7 @@ use crate::output::number::{percent, thousands};
 use crate::results::output_file::size;
 use crate::results::recording_warnings;
 use crate::results::sample_rows::metric_cells;
+use crate::results::with_metrics;
 use crate::select::branches::left_out;
 use crate::select::filters;
 use halprof_measure::Error as Cause;

@@ -4,7 +4,6 @@ pub(crate) mod branches;
 pub(crate) mod diff;
 pub(crate) mod off_cpu;
 pub(crate) mod text;
-pub(crate) mod with_metrics;
 
 use crate::cli::args;
 use crate::metrics::{Metrics, Requested};
@@ -18,6 +17,7 @@ use crate::results::recording::ExcludedCpus;
 use crate::results::recording_warnings;
 use crate::results::report_text::{self, SourceSummary};
 use crate::results::sample_rows::{SourceRow, absent_beside_source, source_rows};
+use crate::results::with_metrics;
 use crate::select::branches::requested as requested_branches;
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};

@@ -6,10 +6,10 @@
 //! Medicine 27, 2008). Of a ratio that is the interval of log(a / b) with the variances of log(a) and
 //! log(b) added, which no interval around a / b itself would keep for few samples.
 
+use super::sampled::{LogBounds, Sampled, effective};
 use super::{Metrics, Requested, SECONDS, Term, with_filter};
 use crate::metrics::formula::Value;
 use crate::output::error::{Error, Result};
-use crate::results::sampled::{LogBounds, Sampled, effective};
 use halprof_measure::float::float;
 use halprof_measure::statistics::few::ENOUGH;
 use halprof_profile::aggregate::key::{self, Key};

@@ -5,9 +5,8 @@
 //! a path that the code allows.
 
 use crate::output::error::{Error, Result};
-use halprof_profile::aggregate::filter::FunctionPattern;
 use halprof_profile::file::Module;
-use halprof_profile::symbols::{self, Executable, Function, SymbolPath};
+use halprof_profile::symbols::{self, Executable, Function, FunctionPattern, SymbolPath};
 use sim::load::workload::{Passed, Workload, WorkloadError};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! The slices of the threads that measure, from the context switches of all processors.
 
-use super::Record;
+use crate::live_tracing::Record;
 use halprof_etw::join::slices::{Slice, Slices};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::processor::Switch;

@@ -2,8 +2,8 @@
 //! there was none for some seconds.
 
 use super::collector::{Collector, Void, Wait};
-use super::{Consumer, Live, LiveTracing, Record, Scheduler, locked};
 use crate::error::{Error, Result};
+use crate::live_tracing::{Consumer, Live, LiveTracing, Record, Scheduler, locked};
 use halprof_etw::Clock;
 use halprof_etw::clock::ClockType;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};

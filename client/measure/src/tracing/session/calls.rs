@@ -3,7 +3,7 @@
 
 use super::layout::Properties;
 use super::providers::Provider;
-use crate::tracing::live::Consumer;
+use crate::live_tracing::Consumer;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};

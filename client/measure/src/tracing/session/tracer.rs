@@ -17,12 +17,13 @@ use super::layout::{
 };
 use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
-use super::sources::{self, ProfileSource};
+use super::sources;
 use super::{
     SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing, no_branch_records,
 };
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
-use crate::tracing::live::{Consumer, Countable, LiveTracing};
+use crate::live_tracing::{Consumer, Countable, LiveTracing};
+use crate::profile_source::ProfileSource;
 use shared_types::ErrorCode;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! Is a trace of Windows' own tracing read as the recording that it is?
 
-use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{self, Key, Value};
 use crate::file::{
     self, Branches, DroppedBranches, Identity, RecordedBranches, Recording, Sample, StackCounts,
     StackId, Stamp,
 };
-use crate::symbols::SymbolPath;
+use crate::symbols::{Pattern, SymbolPath};
 use crate::views::report::{Query, Report};
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;

@@ -2,11 +2,10 @@
 
 use super::code::CodeRuns;
 use super::*;
-use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
 use crate::file::test_recording::TestRecording;
 use crate::file::{Branches as How, Module};
-use crate::symbols::SymbolPath;
+use crate::symbols::{Pattern, SymbolPath};
 use crate::views::instruction::{Flow, Instruction, Jump};
 use halprof_measure::{Error, Remedy};
 use shared_types::BranchKind;

@@ -1,9 +1,9 @@
 use super::*;
 use crate::aggregate::by_address::ByAddress;
-use crate::aggregate::filter::{FunctionPattern, Pattern};
 use crate::export::{self, Format, TrackBy};
 use crate::file::test_recording::TestRecording;
 use crate::file::{Block, Cores, Ending, Live, Metadata, Module, Process, Sink};
+use crate::symbols::{FunctionPattern, Pattern};
 use crate::views::script;
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, BTreeSet};

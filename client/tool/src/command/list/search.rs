@@ -1,6 +1,6 @@
 //! What the user looks for in a list.
 
-use halprof_profile::aggregate::filter::Pattern;
+use halprof_profile::symbols::Pattern;
 
 /// Case is ignored.
 pub(super) enum Search {

@@ -2,9 +2,9 @@
 
 mod cost;
 
-use super::with_metrics::{self, RequestedMetrics, hidden, widened};
 use crate::cli::args;
 use crate::metrics::rows::RowMetrics;
+use crate::metrics::sampled::Sampled;
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::csv::Csv;
@@ -16,7 +16,7 @@ use crate::results::recording_warnings;
 use crate::results::sample_rows::{
     SourceRow, absent_beside_source, key_columns, metric_cells, metric_columns,
 };
-use crate::results::sampled::Sampled;
+use crate::results::with_metrics::{self, RequestedMetrics, hidden, widened};
 use crate::select::filters;
 use cost::{Change, RUNS, Side};
 use halprof_measure::statistics::comparison::Comparison;

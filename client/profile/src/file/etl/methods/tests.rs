@@ -420,7 +420,8 @@ fn a_recording_has_the_methods_that_samples_are_in() {
 /// A method that is in no file has its samples, and no instructions.
 #[test]
 fn annotation_of_a_method_is_its_head() {
-    use crate::aggregate::filter::{Filter, FunctionPattern};
+    use crate::aggregate::filter::Filter;
+    use crate::symbols::FunctionPattern;
     use crate::views::annotate::{Annotated, Target};
     let (_folder, path) = written(
         PointerSize::Eight,

@@ -1,8 +1,8 @@
 //! What a part of the samples stands for in the runs before and after, and how the two compare.
 
 use super::BySource;
+use crate::metrics::sampled::Sampled;
 use crate::output::number::{seconds, thousands};
-use crate::results::sampled::Sampled;
 use halprof_measure::float::float;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, SAME_WITHIN, Verdict};
 use halprof_measure::statistics::proportion::NORMAL_95;

@@ -1,4 +1,4 @@
-//! `halprof report --metric`: rows with their metrics.
+//! `--metric` of samples: rows with their metrics.
 
 use crate::cli::args;
 use crate::metrics::rows::{self, RowMetrics};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) type RequestedMetrics<'a> = (&'a Metrics, &'a [Requested<'a>]);
 
 /// Refuses metrics, if any were requested.
-pub(super) fn refuse((_, requested): RequestedMetrics<'_>, why: &str) -> Result<()> {
+pub(crate) fn refuse((_, requested): RequestedMetrics<'_>, why: &str) -> Result<()> {
     if requested.is_empty() {
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(super) fn refuse((_, requested): RequestedMetrics<'_>, why: &str) -> Result<
 }
 
 /// Refuses metrics of rows that no ratio is true of.
-pub(super) fn check(
+pub(crate) fn check(
     metrics: RequestedMetrics<'_>,
     options: &args::Report,
     query: &Query,
@@ -69,7 +69,7 @@ pub(crate) fn read(
 
 /// With all rows, because one that is left out of a source's table may be in another's, and with how
 /// many processors each source has samples of.
-pub(super) fn widened(query: &Query) -> Query {
+pub(crate) fn widened(query: &Query) -> Query {
     let mut query = Query { rows: None, ..query.clone() };
     query.tables.push(vec![Key::Processor]);
     query
@@ -99,12 +99,12 @@ fn keep_first(section: &mut SourceSection, rows: usize) {
 }
 
 /// The warning that metrics of a table's rows are rough, if they are.
-pub(super) fn roughness(table: &Table) -> Option<String> {
+pub(crate) fn roughness(table: &Table) -> Option<String> {
     table.by.contains(&Key::Line).then(|| rows::SKID_OF_LINES.to_owned())
 }
 
 /// Leaves out of text what only serves the metrics. Returns a note on that.
-pub(super) fn hide(
+pub(crate) fn hide(
     metrics: &Metrics,
     serving: &BTreeSet<Arc<str>>,
     options: &args::Report,
