@@ -436,13 +436,14 @@ Invoke-Step 'tracing records branches' {
     if ($null -eq $source) {
         Skip-Step 'Windows lists no source of branches here'
     }
+    $event = $source.Name
     $file = Join-Path $Log 'branches.etl'
     try {
-        $answer = Get-Answer 'etw-branches' "--machine etw record --branches=user -e $($source.Name):1000003 -o `"$file`" -- $Loop" 300
+        $answer = Get-Answer 'etw-branches' "--machine etw record --branches=user -e ${event}:1000003 -o `"$file`" -- $Loop" 300
     } catch {
         if ($_.Exception.Message -match 'no branch records here.*?(Win32 error \d+)') {
             # Without them everything else is recorded.
-            $plain = Get-Answer 'etw-without-branches' "--machine etw record -e $($source.Name):1000003 -d 1 -o `"$(Join-Path $Log 'plain.rec')`""
+            $plain = Get-Answer 'etw-without-branches' "--machine etw record -e ${event}:1000003 -d 1 -o `"$file`""
             Assert-That ($plain.samples -gt 0) 'no sample without branches either'
             Skip-Step "no branch records here: $($Matches[1])"
         }

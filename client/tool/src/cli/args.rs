@@ -625,7 +625,7 @@ pub(crate) struct Report {
     pub(crate) filters: Filters,
     /// The order of rows: most events first, most samples first, most events including callees first
     /// (`total`), by name, or for branches most mispredicted first
-    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
+    #[arg(long, help_heading = RARE, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
     /// Rows to print of each table, 0 for all [default: all in CSV and JSON, else 20, or as many as fit
     /// on a page of 40 lines without `--by`]
@@ -887,7 +887,7 @@ pub(crate) struct InlineNaming {
     #[command(flatten)]
     naming: Naming,
     /// Leave out functions that the compiler inlined: their code is that of the function around them
-    #[arg(long, help_heading = NAMES)]
+    #[arg(long, help_heading = RARE)]
     no_inline: bool,
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn choose(
             BTreeMap::new()
         };
         for index in open {
-            let by_count = by_count(event_set, &chosen, &counted, index);
+            let by_count = by_count(event_set, &metrics, &counted, index);
             let by_table = || by_table(event_set, &metrics, ctx, index);
             let period = by_count.map(|period| (period, ChosenBy::Count));
             let period = period.or_else(|| Some((by_table()?, ChosenBy::Table)));
@@ -85,24 +85,28 @@ pub(crate) fn paced(event_set: &EventSet) -> BTreeMap<usize, ChosenBy> {
 /// The events that come while those that the clock paces come as often as in one of their periods.
 fn by_count(
     event_set: &EventSet,
-    chosen: &BTreeMap<usize, ChosenBy>,
+    metrics: &Metrics,
     counted: &BTreeMap<usize, u128>,
     index: usize,
 ) -> Option<u64> {
     let events = counted.get(&index).copied().filter(|&events| events >= ENOUGH)?;
-    let mut paced =
-        chosen.iter().filter(|(_, by)| **by == ChosenBy::Clock).map(|(&index, _)| index);
-    let (paced, beside) = paced.find_map(|paced| {
-        let beside = counted.get(&paced).copied().filter(|&events| events >= ENOUGH)?;
-        Some((paced, beside))
-    })?;
+    let beside = |index: usize| counted.get(&index).copied().filter(|&events| events >= ENOUGH);
+    let paced: Vec<(usize, u128)> =
+        paced(event_set).into_keys().filter_map(|index| Some((index, beside(index)?))).collect();
+    // Cycles keep the clock's time; instructions only about.
+    let is_clock = |index| quantity(event_set, metrics, index) == Some("cycles");
+    let &(paced, beside) = paced.iter().find(|(index, _)| is_clock(*index)).or(paced.first())?;
     u64::try_from(u128::from(event_set.period(paced)) * events / beside).ok()
 }
 
 fn by_table(event_set: &EventSet, metrics: &Metrics, ctx: &Context, index: usize) -> Option<u64> {
+    events_in(quantity(event_set, metrics, index)?, EventSet::cycles_of_a_period(ctx))
+}
+
+/// What an event counts, in the words of the metrics.
+fn quantity<'a>(event_set: &EventSet, metrics: &'a Metrics, index: usize) -> Option<&'a str> {
     let label = &event_set.events.get(index)?.label;
-    let name = label.split(':').next().unwrap_or_default();
-    events_in(metrics.quantity(name)?, EventSet::cycles_of_a_period(ctx))
+    metrics.quantity(label.split(':').next().unwrap_or_default())
 }
 
 fn text(event_set: &EventSet, index: usize, by: ChosenBy) -> String {
