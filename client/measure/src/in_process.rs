@@ -150,7 +150,7 @@ const DUMP_BYTES_MAX: u64 = 64 << 20;
 /// Among the options of a model: it measures by a trace, as Windows' own tracing would.
 const BY_TRACE: &str = ",backend=etw";
 
-/// A model without [`BY_TRACE`], and whether it was there.
+/// A model without the key `backend=etw`, and whether it was there.
 pub fn without_backend(machine: &str) -> (String, bool) {
     match machine.split_once(BY_TRACE) {
         Some((name, rest)) if rest.is_empty() || rest.starts_with(',') => {

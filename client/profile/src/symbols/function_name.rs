@@ -109,7 +109,7 @@ impl<'a> FunctionName<'a> {
     }
 }
 
-/// The longest form of a function's name that `fits`: [`FunctionName::shorter`] says what goes first.
+/// The longest form of a function's name that `fits`: `FunctionName::shorter` says what goes first.
 /// Before the namespaces the module stays, `a.dll!`, and behind them it goes. If even the function's own
 /// name does not fit, that is returned.
 pub fn shortened<'a>(
