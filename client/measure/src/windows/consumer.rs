@@ -83,9 +83,12 @@ unsafe extern "system" fn event(record: *mut EVENT_RECORD) {
     let header = &record.EventHeader;
     let context = record.BufferContext.Anonymous;
     let has_index = u32::from(header.Flags) & EVENT_HEADER_FLAG_PROCESSOR_INDEX != 0;
-    // SAFETY: both are plain numbers, of which the flag says which one was written.
-    let processor = unsafe {
-        if has_index { context.ProcessorIndex } else { context.Anonymous.ProcessorNumber.into() }
+    let processor = if has_index {
+        // SAFETY: the flag says that this number was written.
+        unsafe { context.ProcessorIndex }
+    } else {
+        // SAFETY: without the flag it is the other.
+        unsafe { context.Anonymous.ProcessorNumber }.into()
     };
     let guid = header.ProviderId;
     let [a, b] = [guid.data2, guid.data3].map(u128::from);

@@ -30,8 +30,10 @@ pub fn thread_name(thread: u32) -> Option<String> {
     if result < 0 || text.is_null() {
         return None;
     }
-    // SAFETY: the text ends with a zero, and no letter after the zero is read.
-    let length = (0..LETTERS_MAX).take_while(|&at| unsafe { *text.add(at) } != 0).count();
+    // SAFETY: the text ends with a zero, and nothing behind it is asked for.
+    let letter = |at| unsafe { text.add(at) };
+    // SAFETY: as above: reading stops at the zero.
+    let length = (0..LETTERS_MAX).take_while(|&at| unsafe { letter(at).read() } != 0).count();
     // SAFETY: so many letters are in the text, which lives until it is freed below.
     let name = String::from_utf16_lossy(unsafe { slice::from_raw_parts(text, length) });
     // SAFETY: the function's documentation has its text freed so, once.
