@@ -49,6 +49,7 @@ pub mod source;
 pub mod spellings;
 pub mod statistics;
 mod suggest;
+pub mod text_file;
 pub mod tracing;
 mod transport;
 #[cfg(any(windows, test))]

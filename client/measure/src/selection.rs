@@ -215,6 +215,16 @@ fn parse_item(list: &str, text: &str, group: u16) -> Result<Item> {
     Ok(item)
 }
 
+/// A whole number such as `1e6`.
+fn scientific(text: &str) -> Option<u64> {
+    let (digits, zeros) = text.split_once(['e', 'E'])?;
+    let is_decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_decimal(digits) || !is_decimal(zeros) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(zeros.parse().ok()?)?)
+}
+
 fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
     let filter = match part.to_ascii_lowercase().as_str() {
         "u" => Some(Spec::USER),
@@ -229,8 +239,14 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
             None => Ok(()),
         };
     }
-    let period = parse_number(part).ok_or_else(|| {
-        bad_list(list, &format!("`:{part}` is neither a filter (u, k, uk) nor a period"))
+    let period = parse_number(part).or_else(|| scientific(part)).ok_or_else(|| {
+        let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if is_number {
+            format!("the period `{part}` is not below 2^64")
+        } else {
+            format!("`:{part}` is neither a filter (u, k, uk) nor a period")
+        };
+        bad_list(list, &why)
     })?;
     match item.period.replace(period) {
         Some(_) => Err(twice()),
@@ -257,7 +273,7 @@ pub(crate) fn after_profile(text: &str) -> &str {
 }
 
 /// A number in decimal or, after `0x`, in hexadecimal.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
+pub fn parse_number(text: &str) -> Option<u64> {
     let decimal = text.bytes().all(|byte| byte.is_ascii_digit());
     parse_hexadecimal(text).or_else(|| decimal.then(|| text.parse().ok())?)
 }

@@ -3,6 +3,7 @@
 
 use super::{Event, OFFCORE_RSP_0};
 use crate::error::{Error, Result};
+use crate::text_file;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
@@ -68,10 +69,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     let mut limited = file.take(FILE_BYTES_MAX);
     limited.read_to_end(&mut bytes).map_err(|error| Error::reading(path, error))?;
     let bad = |why: String| Error::bad_file(path, format!("is not a list of events: {why}"), HINT);
-    // Some of Intel's files begin with a byte order mark.
-    let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
-    let document: Document =
-        serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
+    let text = text_file::decode(bytes).map_err(|error| bad(error.to_string()))?;
+    let document: Document = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
     let (Document::Headed { events } | Document::Bare(events)) = document;
     let core =
         events.iter().filter(|row| row.unit.is_empty() && matches!(row.offcore.as_str(), "" | "0"));

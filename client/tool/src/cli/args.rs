@@ -421,14 +421,14 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// Measure for SECONDS (modelled time on a modelled machine)
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// What a modelled machine runs: events and their amounts, e.g.
     /// `instructions=1000000,cycles=2000000`; see `halprof help workload`
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
+    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = milliseconds)]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
     #[arg(long, help_heading = RARE, requires = "program", requires = "processors")]
@@ -478,7 +478,7 @@ pub(crate) struct Stat {
         value_name = "MS",
         help_heading = HOW,
         allow_negative_numbers = true,
-        value_parser = fraction
+        value_parser = milliseconds
     )]
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
@@ -777,7 +777,7 @@ fn column(text: &str) -> Result<Duration, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Script {
-    /// A recording made by `halprof record`
+    /// A recording, or a trace (.etl)
     #[arg(default_value = RECORDING)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -930,7 +930,7 @@ pub(crate) struct Top {
         value_name = "MS",
         default_value_t = 1000.0,
         allow_negative_numbers = true,
-        value_parser = fraction
+        value_parser = milliseconds
     )]
     pub(crate) interval: f64,
     /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`; see
@@ -938,10 +938,10 @@ pub(crate) struct Top {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
+    #[arg(long, help_heading = RARE, value_name = "MS", allow_negative_numbers = true, value_parser = milliseconds)]
     pub(crate) rotate: Option<f64>,
     /// Stop after SECONDS
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// Sample, and show where the samples of each interval fall: by symbol or any other keys of
     /// `report`, as in `--by process,symbol`; `processor` alone counts, on each processor
@@ -1094,6 +1094,27 @@ fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, 
             most => format!("it must be a whole number from {least} to {}", thousands(most)),
         }
     })
+}
+
+/// A length of time in seconds, or with a unit.
+fn seconds(text: &str) -> Result<f64, String> {
+    time_in(1.0, "0.5 or 500ms", text)
+}
+
+/// A length of time in milliseconds, or with a unit.
+fn milliseconds(text: &str) -> Result<f64, String> {
+    time_in(1e3, "500 or 0.5s", text)
+}
+
+/// A number of units, of which a second has `per_second`, or a time with a unit of its own.
+fn time_in(per_second: f64, example: &str, text: &str) -> Result<f64, String> {
+    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
+    let number = fraction(text).ok().or_else(|| {
+        let (number, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic())?);
+        let one = humantime::parse_duration(&format!("1{unit}")).ok().filter(|_| has_unit)?;
+        Some(fraction(number).ok()? * one.as_secs_f64() * per_second)
+    });
+    number.ok_or_else(|| format!("it must be a time, e.g. {example}"))
 }
 
 /// A number that may have a fraction. Which ones make sense is for the command to say.

@@ -11,6 +11,7 @@ use crate::output::schema;
 use crate::output::table::{Column, Field, Record, Width, records};
 use halprof_measure::Error as Cause;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, Verdict};
+use halprof_measure::text_file;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -342,10 +343,5 @@ pub(crate) fn text(earlier: &str, rows: &[DiffRow], width: Width) -> String {
 fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
-    if let Some(utf16) = bytes.strip_prefix(b"\xFF\xFE") {
-        let units = utf16.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-        return Ok(char::decode_utf16(units).map(|one| one.unwrap_or('\u{FFFD}')).collect());
-    }
-    let text = String::from_utf8(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    Ok(text.trim_start_matches('\u{FEFF}').to_owned())
+    text_file::decode(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }

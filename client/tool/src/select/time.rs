@@ -38,7 +38,12 @@ pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<
         return Ok(units.round() as u64);
     }
     Err(Error::usage(
-        format!("`{option} {value}` is out of range"),
+        // The digits of a larger number would fill a line.
+        if value.abs() < 1e18 {
+            format!("`{option} {value}` is out of range")
+        } else {
+            format!("`{option} {value:e}` is out of range")
+        },
         format!("It is a number from {} to {}.", 1.0 / per, most / per),
     ))
 }
