@@ -372,7 +372,10 @@ impl Output {
         if self.is_json() {
             let result = ErrorResult { error: error.failure() };
             let object = self.object("error", self.modelled.get(), result);
-            let _ = object.and_then(|text| self.print(&text));
+            // Whoever reads standard output does not learn of it there.
+            if object.and_then(|text| self.print(&text)).is_err() {
+                put_error(&format!("halprof: {}", Escaped(error)));
+            }
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));
             let (what, advice) = (Escaped(error), Escaped(error.hint()));

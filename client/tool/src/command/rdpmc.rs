@@ -3,13 +3,14 @@
 
 use crate::cli::args::{self, Holding};
 use crate::output::Output;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::run::runner::{Every, Runner};
 use crate::target::context::Context;
 use crate::target::limits;
 use halprof_measure::Session;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shared_types::request::machine::Processor;
 use shared_types::request::rdpmc::Rdpmc;
 use std::ops::ControlFlow;
 
@@ -35,6 +36,7 @@ const WARNING: &str = "while this runs, every program on this machine can read t
 
 pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> Result<u32> {
     limits::refuse(ctx.method, "rdpmc", &[("rdpmc", true)])?;
+    refuse_without_instruction(ctx)?;
     if options.holding == Some(Holding::Status) {
         let state = RdpmcResult::new(&ctx.connection.rdpmc()?);
         output.result("rdpmc", &state, RdpmcResult::text)?;
@@ -60,6 +62,21 @@ pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> 
         output.result("rdpmc", &state, RdpmcResult::text)?;
     }
     Ok(runner.program_status())
+}
+
+/// The Pentium has the instruction from its MMX models on (family 5, model 4: Intel's SDM, RDPMC). Only a
+/// model can be one of the others, so the driver does not ask.
+fn refuse_without_instruction(ctx: &Context) -> Result<()> {
+    let mut processors = ctx.machine.processors.iter();
+    let lacks =
+        |one: &Processor| (one.family, one.vendor) == (5, *b"GenuineIntel") && one.model < 4;
+    if !processors.any(lacks) {
+        return Ok(());
+    }
+    Err(Error::unavailable(
+        "this Pentium has no RDPMC: the instruction came with MMX",
+        "Take `pentium-mmx`, or count with `halprof stat`, which reads the counters by RDMSR there.",
+    ))
 }
 
 impl RdpmcResult {

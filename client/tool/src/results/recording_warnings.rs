@@ -100,7 +100,8 @@ fn too_few(report: &Report) -> Vec<String> {
         // As many samples of one period would be as accurate.
         let worth = rounded(tenth.effective).min(n.into());
         if n != 0 && worth < ENOUGH.into() {
-            let samples = if worth == n.into() {
+            // Drawn periods differ so little that a percent of the samples is not worth a word.
+            let samples = if worth * 100 >= u128::from(n) * 99 {
                 format!("only {} samples", thousands(n))
             } else {
                 let (n, worth) = (thousands(n), thousands(worth));

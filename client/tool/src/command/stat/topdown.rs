@@ -283,20 +283,25 @@ impl CpuType {
     }
 
     /// What to look at next: the largest part, its largest part, and where it comes from.
-    fn next(&self, rows: &[TopDownRow]) -> Option<String> {
+    fn next<'a>(&self, rows: &'a [TopDownRow]) -> Option<String> {
         let own = || rows.iter().filter(|row| row.cpu_type == self.name);
         let largest = |parent: Option<&str>| {
             let parts = own().filter(|part| part.parent.as_deref() == parent);
             let values = parts.map(|part| Some((part.value?, part.metric.as_str())));
             let values: Vec<_> = values.collect::<Option<_>>()?;
             let by_value = |one: &&(f64, &str), other: &&(f64, &str)| one.0.total_cmp(&other.0);
-            values.iter().max_by(by_value).map(|(_, metric)| *metric)
+            let (most, _) = values.iter().max_by(by_value)?;
+            let parts = values.iter().filter(|(value, _)| value.total_cmp(most).is_eq());
+            Some(parts.map(|(_, part)| *part).collect::<Vec<&str>>())
         };
         if own().any(|row| row.level == 1 && row.reason.is_some()) {
             return None;
         }
-        let part = largest(None)?;
-        let inner = largest(Some(part));
+        // Of equal parts none is the largest.
+        let only =
+            |parts: Vec<&'a str>| if parts.len() == 1 { parts.first().copied() } else { None };
+        let part = largest(None).and_then(only)?;
+        let inner = largest(Some(part)).and_then(only);
         let of_it = inner.map_or_else(String::new, |inner| format!(", of it {inner}"));
         let divides = own().all(|row| row.level == 1) && self.divided.iter().any(|one| one == part);
         let divides = divides.then(|| "`--topdown=2` divides it".to_owned());
