@@ -570,7 +570,7 @@ fn is_amd(table: &str) -> bool {
 
 impl CpuType {
     /// Its events: those of the user's list, then its microarchitecture's.
-    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
         let known = self.microarchitecture.into_iter();
         self.listed.iter().chain(known.flat_map(Microarchitecture::events))
     }

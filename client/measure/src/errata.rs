@@ -2,6 +2,7 @@
 //! select and counter, and those that the vendors' lists name for an event.
 
 use crate::catalog::CpuType;
+use crate::events::Event;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::machine::Processor;
@@ -15,8 +16,8 @@ use std::sync::LazyLock;
 pub struct Erratum {
     /// The vendor's number.
     pub id: String,
-    /// What halprof does about it: `counter-last`, `reload-rounded`, `reset-at-start`, or `note`,
-    /// nothing.
+    /// What halprof does about it: `counter-last`, `reload-rounded`, `reset-at-start`, or nothing:
+    /// `note`; `listed` where only its number is known.
     pub effect: String,
     /// What it does to counts.
     pub note: String,
@@ -50,6 +51,7 @@ struct Row {
     counters: String,
     effect: String,
     note: String,
+    source: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -65,10 +67,9 @@ enum Condition {
     Sampling,
 }
 
-/// The effect of errata about which halprof does nothing.
-const NOTE: &str = "note";
-/// What is known of an erratum that only the vendor's list of events names.
-const OF_EVENT: &str = "documented by Intel for this event";
+/// The effect of errata of which nothing is known but that the vendor's list names them for an event.
+const LISTED: &str = "listed";
+const OF_EVENT: &str = "Intel's list of events names it for this event; Intel's specification update says what it does to the count";
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let text = include_str!("../../../facts/errata.csv");
@@ -87,18 +88,46 @@ pub fn of(cpu_type: &CpuType, counted: &Counted) -> Vec<Erratum> {
         if !errata.iter().any(|one| one.id == id)
             && !ROWS.iter().any(|row| row.is_of(processor, id))
         {
-            errata.push(Erratum { id: id.to_owned(), effect: NOTE.into(), note: OF_EVENT.into() });
+            errata.push(Erratum {
+                id: id.to_owned(),
+                effect: LISTED.into(),
+                note: OF_EVENT.into(),
+            });
         }
     }
     errata.sort();
     errata
 }
 
+/// What the table says of a number, on whatever processors: a sentence for each row.
+pub fn of_number(id: &str) -> impl Iterator<Item = String> {
+    let rows = ROWS.iter().filter(move |row| row.has_number(id));
+    rows.map(|row| {
+        let Row { vendor, family, models, note, source, .. } = row;
+        let vendor = if vendor == "GenuineIntel" { "Intel" } else { "AMD" };
+        format!("{vendor}, family {family}, models {models}: {note} ({source})")
+    })
+}
+
+/// Whether the vendor's list names an erratum for an event.
+#[must_use]
+pub fn is_listed(event: &Event, id: &str) -> bool {
+    event.errata.split(", ").any(|one| one.eq_ignore_ascii_case(id))
+}
+
+impl Erratum {
+    /// Whether what it does to the count is known.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.effect != LISTED
+    }
+}
+
 /// The numbers that the vendor's list has for an event.
 fn of_event<'a>(cpu_type: &'a CpuType, counted: &Counted) -> Vec<&'a str> {
     let fixed = fixed(counted.placement).map(|index| index as u8);
     let code = counted.select.map(intel_code);
-    let is_event = |event: &&crate::events::Event| match fixed {
+    let is_event = |event: &&Event| match fixed {
         Some(index) => event.fixed == Some(index),
         None => event.fixed.is_none() && code == Some((event.code, event.unit_mask)),
     };
@@ -127,7 +156,11 @@ impl Row {
     }
 
     fn is_of(&self, processor: &Processor, id: &str) -> bool {
-        self.is_for(processor) && self.id.split(", ").any(|one| one == id)
+        self.is_for(processor) && self.has_number(id)
+    }
+
+    fn has_number(&self, id: &str) -> bool {
+        self.id.split(", ").any(|one| one.eq_ignore_ascii_case(id))
     }
 
     /// Whether the event is among its events. On a fixed counter no select counts.

@@ -121,6 +121,35 @@ fn find(kind: NumberKind, number: u32) -> Option<&'static Explanation> {
     EXPLANATIONS.iter().find(|row| row.kind == kind && row.number == number)
 }
 
+/// What one of Windows' numbers means where the driver is installed or runs.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberMeaning {
+    /// What the number is: an error, a status, or a code of Device Manager.
+    pub of: &'static str,
+    /// Windows' name for it; empty if it has none.
+    pub name: &'static str,
+    /// What it means for halprof.
+    pub why: &'static str,
+    /// What to do about it.
+    pub hint: &'static str,
+}
+
+/// All that a number means.
+pub fn meanings(number: u32) -> impl Iterator<Item = NumberMeaning> {
+    let rows = EXPLANATIONS.iter().filter(move |row| row.number == number && number != 0);
+    rows.map(|row| NumberMeaning {
+        of: match row.kind {
+            NumberKind::Error => "As an error",
+            NumberKind::Configret => "As a CONFIGRET",
+            NumberKind::Status => "As an NTSTATUS",
+            NumberKind::Problem => "As a code of Device Manager",
+        },
+        name: &row.name,
+        why: &row.why,
+        hint: &row.hint,
+    })
+}
+
 /// The code of every error.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     EXPLANATIONS.iter().map(|row| row.code.as_str())

@@ -5,7 +5,7 @@
 //! hardware id must be created before a driver package can be installed on it.
 
 pub use crate::inf::{INF, serves};
-pub use crate::install_error::{InstallError, codes};
+pub use crate::install_error::{InstallError, NumberMeaning, codes, meanings};
 pub use crate::outcome::{DriverState, Installed, Removed, Switched};
 #[cfg(windows)]
 pub use crate::windows::installation::{

@@ -1,5 +1,6 @@
 //! `halprof explain`: an error code, or a source on this machine.
 
+mod other;
 mod source;
 
 use self::source::{CpuType, RegisterValue, cpu_types, evidence, registers, windows};
@@ -73,18 +74,15 @@ pub(crate) fn run(
     let result = match (topic, topic.and_then(Code::find)) {
         (None, _) => contents(),
         (Some(_), Some(code)) => of_code(code)?,
-        (Some(topic), None) => {
-            let mut ctx = Context::open(open()?)?;
-            output.note_model(&ctx.machine_info);
-            let result =
-                of_name(topic, &mut ctx).and_then(|result| with_errata(topic, result, &mut ctx));
-            result.map_err(|error| suggested(topic, error, &ctx))?
-        }
+        (Some(topic), None) => match other::of_large_number(topic) {
+            Some(result) => result,
+            None => on_machine(topic, &mut Context::open(open()?)?, output)?,
+        },
     };
     let print_text = |result: &ExplainResult| text(result, output.width());
     if result.kind == TOPICS {
         output.rows("explain", (&result, &result.topics), print_text)?;
-    } else if output.is_csv() && result.kind == CODE {
+    } else if output.is_csv() && !matches!(result.kind, SOURCE | EVENT) {
         return Err(Error::usage(
             format!("`--csv` is for tables, and `{}` is explained in words", result.topic),
             "`halprof explain --csv` lists the topics; a source has a line for each type of processor.",
@@ -93,6 +91,20 @@ pub(crate) fn run(
         output.rows("explain", (&result, &result.cpu_types), print_text)?;
     }
     Ok(0)
+}
+
+/// A source or an event of this machine; what has another meaning comes after them.
+fn on_machine(topic: &str, ctx: &mut Context, output: &Output) -> Result<ExplainResult> {
+    output.note_model(&ctx.machine_info);
+    let result = of_name(topic, ctx).and_then(|result| with_errata(topic, result, ctx));
+    match result {
+        Err(error @ Error::Measure(Cause::UnknownName { .. })) => {
+            let catalog = ctx.catalog(false)?;
+            let other = other::find(topic, ctx.shares_cores(), &catalog)?;
+            other.ok_or_else(|| suggested(topic, error, ctx))
+        }
+        result => result.map_err(|error| suggested(topic, error, ctx)),
+    }
 }
 
 /// The same error; for an unknown name, with topics that may have been meant or the reason.
@@ -115,7 +127,7 @@ fn contents() -> ExplainResult {
         summary: code.meaning.clone(),
     });
     ExplainResult {
-        summary: "`halprof explain TOPIC` explains one of these error codes, or any source or event of `halprof list --all --events` by its name, number or `rHEX`.".to_owned(),
+        summary: "`halprof explain TOPIC` explains one of these error codes; any source or event of `halprof list --all --events` by its name, number or `rHEX`; a metric of `halprof list --metrics`; an erratum by its number; and the errors of Windows that halprof can show, such as 577 or 0x800705AA.".to_owned(),
         topics: codes.collect(),
         kind: TOPICS,
         ..ExplainResult::default()
@@ -420,7 +432,7 @@ fn text(result: &ExplainResult, width: Width) -> String {
             text += &format!("    {}\n", width.prose(label, line));
         }
     }
-    text += &width.fitted(&errata::text([(result.topic.as_str(), result.errata.as_slice())]));
+    text += &width.fitted(&errata::all([(result.topic.as_str(), result.errata.as_slice())]));
     if !result.topics.is_empty() {
         text += &format!("\n{}", records(width, &result.topics));
     }

@@ -163,17 +163,31 @@ fn select(catalog: &Catalog, spec: &Spec) -> Option<u64> {
     (source.flags & Source::HAS_SELECT != 0).then_some(source.select)
 }
 
-/// The text below a table: a line for each erratum.
+/// The text below a table: a line for each erratum whose effect on a count is known. A number alone
+/// would tell a reader nothing.
 pub(crate) fn text<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> String {
     let lines = lines(rows);
     if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
-/// Each erratum once, with the sources that it concerns.
+/// The same with those of which only the number is known, for whoever asks about one event.
+pub(crate) fn all<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> String {
+    let lines = lines_of(rows, |_| true);
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
+}
+
+/// Each erratum whose effect is known once, with the sources that it concerns.
 pub(crate) fn lines<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> Vec<String> {
+    lines_of(rows, Erratum::is_known)
+}
+
+fn lines_of<'a>(
+    rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>,
+    is_shown: impl Fn(&Erratum) -> bool,
+) -> Vec<String> {
     let mut all: Vec<(&Erratum, Vec<&str>)> = Vec::new();
     for (source, errata) in rows {
-        for erratum in errata {
+        for erratum in errata.iter().filter(|erratum| is_shown(erratum)) {
             match all.iter_mut().find(|(other, _)| *other == erratum) {
                 Some((_, sources)) if sources.contains(&source) => {}
                 Some((_, sources)) => sources.push(source),

@@ -2,11 +2,13 @@
 
 use crate::output::error::{Error, Result, in_words};
 use crate::output::{BackendKind, MachineInfo};
+use crate::select::other_interface;
 use crate::target::backend::{Backend, Model};
 use crate::target::limits::MeasuredBy;
 use crate::target::machine::{Machine, sibling};
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
+use halprof_measure::describe;
 use halprof_measure::tracing::session::Tracing;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
@@ -90,11 +92,22 @@ impl Context {
             ErrorCode::SourceNotSupported,
             ErrorCode::SamplingUnavailable,
         ];
-        let error = self.not_driver(error);
+        let error = self.of_other_interface(self.not_driver(error));
         if OF_SOURCES.iter().any(|code| code.code() == error.code()) {
             return self.without_counters(error);
         }
         error
+    }
+
+    /// The same error; where a source of another interface was named, whose it is.
+    fn of_other_interface(&self, error: Error) -> Error {
+        let Error::Measure(halprof_measure::Error::UnknownName { name, hint }) = error else {
+            return error;
+        };
+        let whose = other_interface::whose(&name, self.machine.interface());
+        let own = describe::interface_name(self.machine.interface());
+        let whose = whose.map(|whose| format!("{whose}; this machine has {own}.").into());
+        halprof_measure::Error::UnknownName { name, hint: whose.or(hint) }.into()
     }
 
     /// The same error of something that needs a counter; where there is none, with the reason.
