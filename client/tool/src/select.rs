@@ -3,7 +3,6 @@
 pub(crate) mod branches;
 pub(crate) mod event_set;
 pub(crate) mod filters;
-pub(crate) mod other_interface;
 pub(crate) mod periods;
 pub(crate) mod sample_size;
 pub(crate) mod sampling_rate;

@@ -5,4 +5,5 @@ pub(crate) mod context;
 pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod machine_id;
+pub(crate) mod other_interface;
 pub(crate) mod seal_key;

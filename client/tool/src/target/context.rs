@@ -2,10 +2,10 @@
 
 use crate::output::error::{Error, Result, in_words};
 use crate::output::{BackendKind, MachineInfo};
-use crate::select::other_interface;
 use crate::target::backend::{Backend, Model};
 use crate::target::limits::MeasuredBy;
 use crate::target::machine::{Machine, sibling};
+use crate::target::other_interface;
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
