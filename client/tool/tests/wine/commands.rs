@@ -50,7 +50,8 @@ fn what_needs_no_driver_says_the_same_as_elsewhere(wine: &Wine) {
         let mut tool = Command::new(env!("CARGO_BIN_EXE_halprof"));
         let own = tool.args(*arguments).current_dir(here.path());
         let own = own.output().expect("the tool runs");
-        assert_eq!(there.status.code(), own.status.code(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&there.stderr);
+        assert_eq!(there.status.code(), own.status.code(), "{arguments:?}: {said}");
         let texts = [&there.stdout, &own.stdout].map(|text| without_its_time(text));
         assert_eq!(texts[0], texts[1], "{arguments:?}");
         // Only the program's name differs: halprof.exe in its usage.

@@ -87,10 +87,11 @@ fn intervals_have_the_whole(driven: &Driven) {
     assert_eq!(values.last(), Some(&0), "it has ended long before");
 }
 
-/// One sample in a million, and one in 65,536 on each of two processors.
+/// One sample in a million, and one in 65,536 on each of two processors. Both are asked for: without
+/// a period it would be drawn.
 fn samples_have_the_whole(driven: &Driven) {
     for (source, samples) in
-        [("TotalIssues:1000000", 200), ("TotalIssues", 2 * (100_000_000 / 65_536))]
+        [("TotalIssues:1000000", 200), ("TotalIssues:65536", 2 * (100_000_000 / 65_536))]
     {
         let recorded = driven.done(&format!("record -d 1 -e {source} -o a.rec"));
         assert_eq!(number(&recorded["samples"]), samples, "{recorded}");
