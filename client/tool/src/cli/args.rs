@@ -185,7 +185,7 @@ fn is_set(matches: &ArgMatches, id: &str) -> bool {
     of_command::<bool>(matches, id) == Some(&true)
 }
 
-/// The same command, whose arguments clap refuses beside those that the table says they exclude.
+/// Makes clap refuse together the arguments that exclude each other by the table of limits.
 fn with_exclusions(command: Command) -> Command {
     let arguments = command.get_arguments();
     let ids: HashMap<String, Id> =
@@ -662,8 +662,8 @@ pub(crate) struct Annotate {
     /// A recording made by `halprof record`; may be left out before a PLACE
     #[arg(default_value = RECORDING, value_name = "FILE")]
     file: PathBuf,
-    /// A function as tables name it (MODULE!SYMBOL), without its arguments, or by the end of its name from
-    /// a `::` or `.` on, in which `*` matches any text; or an address in it (0x...); or a range of addresses
+    /// A function as tables name it (MODULE!SYMBOL), with or without its arguments, or the end of its name
+    /// from a `::` or `.` on; `*` matches any text. Or an address in it (0x...), or a range of addresses
     /// (0x1000-0x1040, 0x1000+64), which needs no symbols. Quote `!` and `<` for the shell:
     /// `'a.dll!ns::f(int)'` [default: the function with the most events]
     #[arg(value_name = "PLACE")]
@@ -707,8 +707,8 @@ pub(crate) struct Convert {
 
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The code to execute step by step: a function of the program, or the LENGTH bytes from its start. The
-    /// function is named as tables name it (MODULE!SYMBOL), without its arguments, or by the end of its name
+    /// The code to execute step by step: a function of the program, or the LENGTH bytes from its start. Name
+    /// the function as tables do (MODULE!SYMBOL), with or without its arguments, or by the end of its name
     /// from a `::` or `.` on; `*` matches any text. Quote `!` and `<` for the shell: `'a.exe!ns::f(int)'`.
     /// Instead of a function, an address as `nm` prints it (0x...)
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
@@ -768,10 +768,10 @@ pub(crate) struct Timeline {
 
 /// The width of a column of ticks.
 fn column(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(width) if !width.is_zero() => Ok(width),
-        Ok(_) => Err("a column must be wider than 0".to_owned()),
-        Err(error) => Err(format!("{error}; e.g. 500ns, 10us, 1ms")),
+    match with_unit(text).map(Duration::try_from_secs_f64) {
+        Some(Ok(width)) if !width.is_zero() => Ok(width),
+        Some(_) => Err("a column must be wider than 0, and no longer than time can be".to_owned()),
+        None => Err("it must be a time, e.g. 500ns, 10us, 1ms".to_owned()),
     }
 }
 
@@ -802,11 +802,11 @@ pub(crate) struct Filters {
     /// Only samples of this thread, by its id or name
     #[arg(long = "tid", value_name = "TID|NAME")]
     pub(crate) thread: Vec<String>,
-    /// Only samples in this module, by its name, its path or the end of that
+    /// Only samples in this module, by its name, its path or the end of its path
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) module: Vec<String>,
-    /// Only samples in this function, as tables name it (MODULE!SYMBOL), without its arguments, or by the
-    /// end of its name from a `::` or `.` on. Quote `!` and `<` for the shell: `'a.dll!ns::f(int)'`
+    /// Only samples in this function, named as in tables (MODULE!SYMBOL), with or without its arguments, or
+    /// by the end of its name from a `::` or `.` on. Quote `!` and `<` for the shell: `'a.dll!ns::f(int)'`
     #[arg(long, value_name = "NAME")]
     pub(crate) symbol: Vec<String>,
     /// Only samples at these addresses, TO not included, e.g. `0x401000-0x401040` or `0x401000+64`
@@ -881,12 +881,13 @@ impl Naming {
     }
 }
 
-/// The same for what shows inlined functions.
+/// Where symbols come from, for commands that show inlined functions.
 #[derive(Debug, Args)]
 pub(crate) struct InlineNaming {
     #[command(flatten)]
     naming: Naming,
-    /// Leave out functions that the compiler inlined: their code is that of the function around them
+    /// Do not show functions that the compiler inlined; their code counts as that of the function around
+    /// them
     #[arg(long, help_heading = RARE)]
     no_inline: bool,
 }
@@ -1108,13 +1109,17 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 
 /// A number of units, of which a second has `per_second`, or a time with a unit of its own.
 fn time_in(per_second: f64, example: &str, text: &str) -> Result<f64, String> {
-    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
-    let number = fraction(text).ok().or_else(|| {
-        let (number, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic())?);
-        let one = humantime::parse_duration(&format!("1{unit}")).ok().filter(|_| has_unit)?;
-        Some(fraction(number).ok()? * one.as_secs_f64() * per_second)
-    });
+    let number = fraction(text).ok().or_else(|| Some(with_unit(text)? * per_second));
     number.ok_or_else(|| format!("it must be a time, e.g. {example}"))
+}
+
+/// The seconds of a number with a unit. humantime reads the unit alone: it also takes `1h30m`, of which
+/// the number would be the hours, and panics where seconds beyond 64 bits are followed by a second more.
+fn with_unit(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic())?);
+    let is_one_unit = unit.bytes().all(|one| one.is_ascii_alphabetic());
+    let one = humantime::parse_duration(&format!("1{unit}")).ok().filter(|_| is_one_unit)?;
+    Some(fraction(number).ok()? * one.as_secs_f64())
 }
 
 /// A number that may have a fraction. Which ones make sense is for the command to say.
@@ -1141,6 +1146,24 @@ fn lanes() -> impl TypedValueParser<Value = TrackBy> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_one_unit() {
+        for (text, expected) in [
+            ("0.5", Some(0.5)),
+            ("500ms", Some(0.5)),
+            ("2m", Some(120.0)),
+            ("2h30m", None),
+            ("2m3", None),
+            ("m", None),
+        ] {
+            assert_eq!(seconds(text).ok(), expected, "{text}");
+        }
+        assert_eq!(column("500ns"), Ok(Duration::from_nanos(500)));
+        for text in ["0ns", "-1ns", "18446744073709551615s1000ms", "1e30s", "5"] {
+            assert!(column(text).is_err(), "{text}");
+        }
+    }
 
     /// A name that no argument has would exclude nothing.
     #[test]
