@@ -77,3 +77,25 @@ fn records_go_to_the_event_that_they_name() {
     assert_eq!(take(31, 8, 0), None);
     assert_eq!(joined.left().collect::<Vec<_>>(), [(4, 8), (5, 12)]);
 }
+
+/// A file may claim so for all its records: none of them is looked at again for each event.
+#[test]
+fn each_of_many_records_with_one_time_and_thread_goes_to_one_event() {
+    const MANY: u32 = 200_000;
+    let mut joined = BranchRecords::default();
+    // The process numbers the records; three processors wrote them in turn.
+    for number in 0..MANY {
+        let entries = Entries::from_bytes(&[], PointerSize::Eight);
+        joined.add((number % 3) as u16, &records(20, 8, number, entries));
+    }
+    let mut taken = vec![false; MANY as usize];
+    for number in 0..MANY {
+        // Processor 0 has a third of the records and asks for two thirds.
+        let processor = (number % 3 / 2) as u16;
+        let records = joined.take(20, 8, processor).expect("one for each");
+        // For the first half there are enough from the event's own processor.
+        assert!(number >= MANY / 2 || records.process % 3 == u32::from(processor), "{number}");
+        assert!(!std::mem::replace(&mut taken[records.process as usize], true));
+    }
+    assert_eq!(joined.take(20, 8, 0), None);
+}
