@@ -8,7 +8,9 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 use std::thread;
-use windows_sys::Win32::Foundation::{ERROR_CTX_CLOSE_PENDING, ERROR_SUCCESS, FALSE, TRUE};
+use windows_sys::Win32::Foundation::{
+    ERROR_CTX_CLOSE_PENDING, ERROR_NOT_ENOUGH_MEMORY, ERROR_SUCCESS, FALSE, TRUE,
+};
 use windows_sys::Win32::System::Diagnostics::Etw::{
     CloseTrace, EVENT_HEADER_EXT_TYPE_PMC_COUNTERS, EVENT_HEADER_FLAG_PROCESSOR_INDEX,
     EVENT_RECORD, EVENT_TRACE_LOGFILEW, OpenTraceW, PROCESS_TRACE_MODE_EVENT_RECORD,
@@ -56,11 +58,15 @@ pub(super) fn consume(mut name: Vec<u16>, consumer: Arc<dyn Consumer>) -> Result
     if handle.Value == u64::MAX {
         return Err(last_error());
     }
-    thread::spawn(move || deliver(handle, &consumer));
-    Ok(())
+    let spawned = thread::Builder::new().spawn(move || deliver(handle, &consumer));
+    spawned.map(drop).map_err(|error| {
+        // SAFETY: the handle is open, and no thread has it.
+        unsafe { CloseTrace(handle) };
+        error.raw_os_error().map_or(ERROR_NOT_ENOUGH_MEMORY, i32::cast_unsigned)
+    })
 }
 
-/// Until the session ends, or the consumer wants no more.
+/// Delivers events until the session ends or the consumer wants no more.
 fn deliver(handle: PROCESSTRACE_HANDLE, consumer: &Arc<dyn Consumer>) {
     // SAFETY: the handle is open, and the times are absent. The callbacks use `consumer`, which is
     // boxed, through the context.
@@ -87,7 +93,7 @@ unsafe extern "system" fn event(record: *mut EVENT_RECORD) {
         // SAFETY: the flag says that this number was written.
         unsafe { context.ProcessorIndex }
     } else {
-        // SAFETY: without the flag it is the other.
+        // SAFETY: without the flag the other number was written.
         unsafe { context.Anonymous.ProcessorNumber }.into()
     };
     let guid = header.ProviderId;
@@ -109,7 +115,7 @@ unsafe extern "system" fn event(record: *mut EVENT_RECORD) {
         items.iter().find(|item| u32::from(item.ExtType) == EVENT_HEADER_EXT_TYPE_PMC_COUNTERS);
     let values = values.map_or(&[][..], |item| {
         let data = item.DataPtr as *const c_void;
-        // SAFETY: as for the payload. They may begin anywhere, which bytes do.
+        // SAFETY: as for the payload. The values may be unaligned, which bytes allow.
         unsafe { bytes(data, item.DataSize.into()) }
     });
     consumer.record(&Record { time: header.TimeStamp, processor, id, payload, values });
