@@ -75,10 +75,10 @@ use traced::Traced;
 /// [`Discard::Full`].
 const PASSAGES_MAX: usize = 1 << 20;
 
-/// How often the empty regions of a thread are measured, if none of them could be counted.
+/// How often a thread tries to calibrate: it tries again only if no empty region could be counted.
 pub const CALIBRATION_TRIES: usize = 2;
 
-/// So many passages wait at most for their counts while a thread is in no region.
+/// A thread that is in no region settles its passages when this many wait for their counts.
 const PENDING_MAX: usize = 1024;
 
 /// What counts by context switches include.
@@ -183,7 +183,7 @@ impl<'a, T: Transport> Regions<'a, T> {
         })
     }
 
-    /// Without the driver there is one method.
+    /// Opens regions without the driver, for which there is one method.
     fn open_traced(
         connection: SessionConnection<'a, T>,
         sources: &Sources,
@@ -192,9 +192,13 @@ impl<'a, T: Transport> Regions<'a, T> {
     ) -> Result<Self> {
         if let Some(other) = method.filter(|method| *method != Method::Tracing) {
             return Err(Error::unavailable(
-                format!("counts {} need the driver", other.in_words()),
+                format!("without the driver there are no counts {}", other.in_words()),
                 "Install it, or take the best method that works.",
             ));
+        }
+        let count = sources.names().count();
+        if count > EVENTS_MAX {
+            return Err(too_many(count));
         }
         let session = LiveSession::start(live, sources.traced_ids())?;
         let scheduler = session.scheduler();
@@ -319,10 +323,14 @@ fn check_fit<T: Transport>(connection: &mut Connection<T>, sources: &Sources) ->
     if count <= EVENTS_MAX && fit.at_once() {
         return Ok(());
     }
-    Err(Error::unavailable(
+    Err(too_many(count))
+}
+
+fn too_many(count: usize) -> Error {
+    Error::unavailable(
         format!("{count} sources do not run at once on this machine's counters"),
         "Name fewer sources for a region, or run it through all of them with `sweep`.",
-    ))
+    )
 }
 
 /// The regions of one thread. It stays on its thread; its counts are in the report once it is
@@ -330,7 +338,7 @@ fn check_fit<T: Transport>(connection: &mut Connection<T>, sources: &Sources) ->
 pub struct Thread<'r> {
     counters: RefCell<Box<dyn Counters + 'r>>,
     log: RefCell<Log>,
-    /// How many readings begin or end a passage, so far.
+    /// The number of readings so far that began or ended a passage.
     readings: Cell<u64>,
     /// The number of passages that have begun and not ended.
     open: Cell<u64>,
@@ -400,7 +408,7 @@ impl<'r> Thread<'r> {
     /// the counts is part of a region around this one.
     ///
     /// # Errors
-    /// The second passage could not be counted either.
+    /// The second passage could not be counted either, or the thread keeps no more passages of the region.
     pub fn run<R>(&self, region: &str, mut work: impl FnMut() -> R) -> Result<R> {
         let mut is_second = false;
         loop {
@@ -412,7 +420,7 @@ impl<'r> Thread<'r> {
                 Some(cause) if is_second || cause == Discard::Full => {
                     return Err(Error::unavailable(
                         format!(
-                            "two passages of {region} were not counted: the second is one {}",
+                            "the last passage of {region} was not counted: it is one {}",
                             cause.why()
                         ),
                         "Measure when the machine is quieter.",
@@ -462,7 +470,7 @@ impl<'r> Thread<'r> {
         let mut counters = self.counters.borrow_mut();
         let settled = if pending.is_empty() { Ok(()) } else { counters.settle() };
         for Pending { region, nested, begin, end } in pending {
-            // What has begun is closed in any case.
+            // This comes before the check, because it also closes what has begun.
             let counted = counters.between(&begin, &end);
             let counted = if settled.is_ok() { counted } else { Err(Discard::Failed) };
             self.log.borrow_mut().add(region, nested, counted);
@@ -478,7 +486,7 @@ fn reading_ns(counters: &mut dyn Counters) -> Result<f64> {
         let before = Instant::now();
         let begin = counters.begin()?;
         least = least.min(before.elapsed().as_secs_f64() * 1e9);
-        // It is no passage; only what has begun is to end.
+        // This reading is no passage; `between` only closes what `begin` opened.
         let end = counters.end()?;
         let _ = counters.between(&begin, &end);
     }
@@ -517,8 +525,8 @@ struct Log {
 #[derive(Debug, Default)]
 struct Passages {
     name: String,
-    /// One row for each passage: regions entered and regions left in the meantime, ticks, and one count
-    /// for each source.
+    /// One row for each passage: how many regions were entered and left in the meantime, ticks, and one
+    /// count for each source.
     rows: Vec<u64>,
     discarded: [u64; Discard::ALL.len()],
 }
