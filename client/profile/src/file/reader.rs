@@ -412,6 +412,11 @@ impl<R: Read> Reader<R> {
         let mut records = records.ok_or(BAD)?;
         let (mut branches, mut raw) = (Vec::new(), self.raw.as_slice());
         let samples = self.buffer.iter().take(awaiting_branches);
+        // All records have such a value, or none.
+        let all = samples.clone().map(|sample| usize::from(sample.branches)).sum();
+        if ![0, all].contains(&raw.len()) {
+            return Err(BAD);
+        }
         for sample in samples.filter(|sample| sample.branches != 0) {
             records.of_sample(sample, &mut branches).ok_or(BAD)?;
             self.recording.branches += branches.len() as u64;
