@@ -1,28 +1,28 @@
-//! What each module of a recording is called. Different builds of one name get names that tell them
-//! apart, and one build has one name, however its name is spelled.
+//! Names the modules of a recording. Different builds with the same name get names that tell them
+//! apart, and one build has one name, however its loads spell it.
 
 use crate::file::{Identity, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// At most so many parts of its path are put before a module's name: with more, the number of its build
-/// says it in fewer letters.
+/// A shown name has at most so many parts of the module's path. The number of the build is shorter than
+/// more of them.
 const PARTS_MAX: usize = 4;
 
-/// What identifies a build where its linker recorded nothing: the time stamp, the size and the path.
+/// These identify a build if its linker recorded nothing: the time stamp, the size and the path.
 type FileFacts = (Option<u32>, u64, String);
 
 /// The build of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Build {
-    /// What its linker recorded, without the path of the PDB.
+    /// The identity that its linker recorded, without the path of the PDB.
     Identity(String),
     File(FileFacts),
 }
 
 impl Module {
-    /// Whether both are loads of one build: by identity, and where one of them has none by time stamp,
-    /// size and path.
+    /// Whether both are loads of one build: their identities are the same or, if one of them has none,
+    /// their time stamps, sizes and paths.
     pub fn is_same_build(&self, other: &Self) -> bool {
         if !self.name.eq_ignore_ascii_case(&other.name) {
             return false;
@@ -51,7 +51,7 @@ impl Module {
 /// The names under which the modules of a recording are shown.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleNames {
-    /// For each module.
+    /// The name of each module.
     shown: Vec<Arc<str>>,
     /// Where the modules of a name were loaded from.
     paths: FxHashMap<Arc<str>, Vec<Arc<str>>>,
@@ -102,8 +102,8 @@ impl ModuleNames {
     }
 }
 
-/// The build of each module. A module without an identity is of the build of one that has it, if their
-/// time stamps, sizes and paths are equal: a trace may lack the identity of some loads.
+/// The build of each module. A trace may lack the identity of some loads. Such a module is of the same
+/// build as one with an identity, if their time stamps, sizes and paths are equal.
 fn builds(modules: &[Module]) -> Vec<Build> {
     let identified = modules.iter().filter(|module| module.identity.is_some());
     let identified: FxHashMap<FileFacts, Build> =
@@ -143,10 +143,11 @@ fn names(builds: &[&Module]) -> Vec<String> {
 
 /// A module's name with the first digits of what tells its build.
 fn by_number(build: &Module) -> String {
+    let first = |id: &str| id.chars().take(8).collect::<String>();
     let number = match (&build.identity, build.stamp) {
-        (Some(Identity::Pdb { guid: id, .. } | Identity::BuildId(id)), _) => {
-            id.chars().take(8).collect()
-        }
+        // An incremental link keeps the GUID and raises the age.
+        (Some(Identity::Pdb { guid, age, .. }), _) => format!("{}-{age}", first(guid)),
+        (Some(Identity::BuildId(id)), _) => first(id),
         (None, Some(stamp)) => format!("{:08X}", stamp.time),
         (None, None) => format!("{:x}", build.end.saturating_sub(build.start)),
     };
@@ -183,6 +184,10 @@ mod tests {
     #[test]
     fn modules_of_one_name_are_told_apart() {
         let app = |folder: &str, time| module(&format!(r"C:\app\{folder}\plugin.dll"), time);
+        let linked = |age| {
+            let identity = Some(Identity::pdb([1; 16], age, b"x.pdb"));
+            Module { identity, ..module(r"C:\a\x.dll", 0) }
+        };
         for (modules, expected) in [
             (vec![app("A", 3), app("A", 3)], vec!["plugin.dll", "plugin.dll"]),
             (vec![app("A", 3), app("B", 5)], vec![r"A\plugin.dll", r"B\plugin.dll"]),
@@ -200,6 +205,8 @@ mod tests {
                 vec![with_identity(r"C:\a\x.dll", 1), with_identity(r"C:\b\x.dll", 1)],
                 vec!["x.dll", "x.dll"],
             ),
+            // It was linked again, incrementally.
+            (vec![linked(1), linked(2)], vec!["x.dll#01010101-1", "x.dll#01010101-2"]),
             // A load whose identity the trace lacks.
             (
                 vec![with_identity(r"C:\a\x.dll", 1), module(r"C:\a\x.dll", 0)],
