@@ -1,5 +1,6 @@
 //! Names of functions, of modules and of others to look for.
 
+use super::identity::file_name;
 use super::{Frame, FunctionName};
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     typed: String,
-    /// The same in small letters.
+    /// The typed text in small letters.
     wanted: String,
 }
 
@@ -25,7 +26,7 @@ impl Pattern {
         Self { wanted: typed.to_lowercase(), typed }
     }
 
-    /// As the user typed it.
+    /// The text that the user typed.
     pub(crate) fn typed(&self) -> &str {
         &self.typed
     }
@@ -51,11 +52,11 @@ impl Pattern {
 /// How a name means a function, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meaning {
-    /// By its whole name, or by a name with `*`.
+    /// The whole name was typed, or a name with `*`.
     Whole,
-    /// Without its arguments, or without those of templates.
+    /// The name was typed without its arguments, or also without those of templates.
     WithoutArguments,
-    /// By the end of its name, from a `::` or a `.` of a class on.
+    /// The end of the name was typed, after a `::` or a `.` of a class.
     Suffix,
 }
 
@@ -65,9 +66,9 @@ pub enum Meaning {
 pub struct FunctionPattern {
     text: String,
     name: FunctionText,
-    /// What is before a `!` and behind it.
+    /// The module before a `!`, and the function after it.
     in_module: Option<(Pattern, FunctionText)>,
-    /// Names that mean a function in a worse way than this are not it.
+    /// The pattern does not mean a function if it means it in a worse way than this.
     pub(crate) worst: Meaning,
 }
 
@@ -94,16 +95,18 @@ impl FunctionPattern {
     pub fn meaning(&self, module: &str, paths: &[Arc<str>], symbol: &str) -> Option<Meaning> {
         let name = FunctionName::of(symbol);
         let in_module = self.in_module.as_ref().filter(|(pattern, _)| {
-            // Debuggers name a module without its extension.
+            // Debuggers name a module without its extension, and without its folder.
             let stem = module.rsplit_once('.').map_or(module, |(stem, _)| stem);
-            pattern.matches_module(module, paths) || pattern.matches(stem)
+            pattern.matches_module(module, paths)
+                || pattern.matches(stem)
+                || file_name(stem).is_some_and(|own| pattern.matches(own))
         });
         let in_module = in_module.and_then(|(_, own)| own.meaning(symbol, &name));
         let meanings = [in_module, self.name.meaning(symbol, &name)];
         meanings.into_iter().flatten().min()
     }
 
-    /// How it means a function that has several names: by the one that it means best.
+    /// How it means a function with several names. The name that it means best decides.
     pub fn best_meaning<'a>(
         &self,
         module: &str,
@@ -118,7 +121,7 @@ impl FunctionPattern {
         self.meaning(module, paths, symbol).is_some_and(|meaning| meaning <= self.worst)
     }
 
-    /// From now on takes only the functions that it means best; returns those of `all`.
+    /// Limits the pattern to the functions of `all` that it means best, and returns these.
     pub fn settle<T>(
         &mut self,
         all: impl IntoIterator<Item = T>,
@@ -139,7 +142,7 @@ impl FunctionPattern {
 struct FunctionText(String);
 
 impl FunctionText {
-    /// What a table has left out is any text.
+    /// An `…`, where a table has left something out, stands for any text.
     fn new(text: &str) -> Self {
         Self(comparable(text).replace('…', "*"))
     }
@@ -220,7 +223,7 @@ impl FunctionNames {
             && self.also == frame.also
     }
 
-    /// How a pattern means it: by the name that it means best.
+    /// How a pattern means it. The name that the pattern means best decides.
     pub fn meaning(&self, pattern: &FunctionPattern) -> Option<Meaning> {
         let names = std::iter::once(&self.symbol).chain(&*self.also);
         pattern.best_meaning(&self.module, &self.paths, names)
@@ -262,6 +265,9 @@ mod tests {
             ("pO1!matmul", "pO1", "matmul", Some(Whole)),
             ("po1!MATMUL", "pO1", "matmul", Some(Whole)),
             ("other!matmul", "pO1", "matmul", None),
+            ("plugin!f", r"A\plugin.dll", "f", Some(Whole)),
+            (r"A\plugin!f", r"A\plugin.dll", "f", Some(Whole)),
+            ("in!f", r"A\plugin.dll", "f", None),
             ("matmul", "pO1", "matmul", Some(Whole)),
             ("mat", "pO1", "matmul", None),
             ("", "pO1", "matmul", None),
