@@ -194,7 +194,7 @@ fn driver(facts: &Facts) -> Check {
         Driver::NotTried => Check::new("driver", "not tried: another backend was named"),
         Driver::Silent(failure) if facts.can_trace() => Check::new("driver", &failure.message).warning(
             "Windows' own tracing measures instead. It has the events that Windows lists, but no \
-             vendors' events, no branches, and no user or kernel mode alone.",
+             vendors' events, no mispredictions, and no user or kernel mode alone.",
             &failure.hint,
         ),
         Driver::Silent(failure) => Check::new("driver", &failure.message)

@@ -121,7 +121,7 @@ const HYPERVISORS: &[(&str, &str)] = &[
 /// What comes first under Windows' own hypervisor. Whether it hides counters depends on the build and
 /// the processor (a Ryzen 9 9950X3D2 with Windows 11 counted by tracing under it in August 2026), so
 /// nobody is told to turn off a protection before Windows was asked.
-const LOOK_FIRST: &str = "Windows is running on its own hypervisor, and CPUID does not show what Windows itself may count. Ask Windows first: `halprof --machine etw list`. Where it lists counters, measure by tracing, and leave the hypervisor and Memory integrity as they are. Where it lists its timer alone, `halprof doctor` says what else helps.";
+const LOOK_FIRST: &str = "Windows is running on its own hypervisor, and CPUID does not show what Windows itself may count. Ask Windows first: `halprof --machine etw list`. Where it lists counters, measure by tracing, and leave the hypervisor and Memory integrity as they are. Where it lists its timer alone, something else is needed.";
 /// Windows was asked, and lists no counter: Hyper-V's root partition on Intel.
 const ROOT_INTEL: &str = "Windows is running on its own hypervisor and lists no counter. Update Windows: from Windows 10 version 1809 on, it can use Intel's counters there. If a later version hides them, look for `hypervisorperfmon` (custom:2500011c) in `bcdedit /enum all`: Microsoft does not document this option, which seems to give the counters to the hypervisor (1) in place of Windows (0).";
 /// The same on AMD.
