@@ -101,7 +101,8 @@ Periods:
   -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
   Modes come before or after it: -e TotalCycles:100000:u
   Without a PERIOD, cycles and instructions take about 1,000 samples a second, other sources their
-  default. Each period is then drawn from a narrow band around that, or around what --rate needs, so that samples do not fall into step with the program's loops.
+  default. Each period is then drawn from a narrow band around that mean, or around the one that
+  --rate needs, so that samples do not fall into step with the program's loops.
 
 Examples:
   halprof record -- app.exe

@@ -1,5 +1,5 @@
-//! Which options cannot be used, beside what and why: the rows of `limits.csv`, which clap, refusals,
-//! help and `docs/etw.md` share.
+//! Options that cannot be used by a backend or beside another option, and why: the rows of `limits.csv`,
+//! which clap, refusals, help and `docs/etw.md` share.
 
 use crate::output::error::{Error, Result};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub(crate) enum MeasuredBy {
     Driver,
     /// By a trace, as Windows' own tracing writes it.
     Tracing,
-    /// Not at all: they are the sums of a whole trace that a recording keeps.
+    /// Nothing is measured: a recording has kept the sums of a whole trace.
     Recording,
 }
 

@@ -4,17 +4,15 @@ use halprof_measure::selection::parse_number;
 use serde::Deserialize;
 use shared_types::ProfileInterface;
 
-/// The interfaces of 64-bit Windows, whose processors they are of, and their sources.
-const TABLES: [(ProfileInterface, &str, &str, &str); 2] = [
+/// The interfaces of 64-bit Windows, the processors that have them, and their sources.
+const TABLES: [(ProfileInterface, &str, &str); 2] = [
     (
         ProfileInterface::Emon,
-        "Emon",
         "Intel's processors",
         include_str!("../../../../facts/emon-sources.csv"),
     ),
     (
         ProfileInterface::Amd64,
-        "Amd64",
         "AMD's processors",
         include_str!("../../../../facts/amd64-sources.csv"),
     ),
@@ -31,17 +29,18 @@ struct Row {
 pub(crate) fn whose(name: &str, own: u32) -> Option<String> {
     let number = parse_number(name);
     TABLES.iter().filter(|(interface, ..)| *interface as u32 != own).find_map(
-        |(_, title, of, table)| {
-            let mut rows =
-                csv::Reader::from_reader(table.as_bytes()).into_deserialize::<Row>().flatten();
-            let row = rows.find(|row| {
-                let short = row.symbol.trim_start_matches("Profile");
+        |(interface, of, table)| {
+            let rows = csv::Reader::from_reader(table.as_bytes()).into_deserialize::<Row>();
+            rows.flatten().find_map(|Row { value, symbol }| {
+                let short = symbol.strip_prefix("Profile").unwrap_or(&symbol);
                 let is_name =
-                    [row.symbol.as_str(), short].iter().any(|one| one.eq_ignore_ascii_case(name));
-                is_name || number.is_some() && parse_number(&row.value) == number
-            })?;
-            let short = row.symbol.trim_start_matches("Profile");
-            Some(format!("{short} ({}) is a source of the {title} interface, of {of}", row.value))
+                    [symbol.as_str(), short].iter().any(|one| one.eq_ignore_ascii_case(name));
+                let is_meant = is_name || number.is_some() && parse_number(&value) == number;
+                let title = interface.name();
+                is_meant.then(|| {
+                    format!("{short} ({value}) is a source of the {title} interface, of {of}")
+                })
+            })
         },
     )
 }
