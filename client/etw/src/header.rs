@@ -7,8 +7,9 @@ use crate::id::EventId;
 
 /// Set in the flags of every header.
 const MARKER: u8 = 0x80;
-/// What the header is of: an event with a type (wmistr.h, `TRACE_HEADER_FLAG`, and `EVENT_TRACE`), or a
-/// message of WPP, whose third byte is reserved (evntrace.h, `MESSAGE_TRACE_HEADER`).
+/// These bits say whether the header belongs to an event with a type (wmistr.h, `TRACE_HEADER_FLAG`,
+/// and `EVENT_TRACE`) or to a WPP message, whose third byte is reserved (evntrace.h,
+/// `MESSAGE_TRACE_HEADER`).
 const KINDS: u8 = 0x50;
 const MESSAGE: u8 = 0x10;
 /// The bits of a perfinfo header's first word that are its version.
@@ -115,7 +116,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// By the third and the fourth byte of a header.
+    /// Finds the form from the third and the fourth byte of a header.
     const fn of(header_type: u8, flags: u8) -> Option<Self> {
         if flags & KINDS == MESSAGE { Some(Self::Skipped) } else { Self::from_type(header_type) }
     }

@@ -1,9 +1,8 @@
-//! What belongs together: stacks and branch records to the events that they are of,
-//! counter values to threads.
+//! Joins stacks and branch records to their events, and counter values to threads.
 //!
-//! Windows writes a stack as events of its own, after the event that it is of, often in two halves;
-//! branch records likewise, as one event; and counter values at context switches, from which the counts
-//! of threads follow. All are joined in one pass over the events.
+//! Windows writes a stack as separate events after the event that it belongs to, often in two halves,
+//! and branch records as one such event. It writes counter values at context switches; the counts of
+//! threads follow from them. All are joined in one pass over the events.
 
 pub mod branches;
 pub mod slices;

@@ -382,7 +382,7 @@ impl Chain {
     }
 
     fn set_time(&mut self, header: &Header, damage: &mut Damage) {
-        // Without a time, the event is as late as the one before it, or began with the trace.
+        // An event without a time gets that of the one before it; the first gets the trace's start.
         let time = header.time.unwrap_or(self.time.max(self.origin));
         if time < self.time {
             damage.add(Cause::TimeBackwards);

@@ -3,7 +3,8 @@
 //! Layouts depend on the version and on the pointer size of the trace's system. They are those of
 //! the MOF classes that Microsoft documents ("NT Kernel Logger Constants" and the classes below it),
 //! completed by what public readers and real files agree on where no class is documented
-//! (configuration of counters, stack keys, image identities, branch records). Fields have the names of those classes.
+//! (configuration of counters, stack keys, image identities, branch records). Fields have the names of
+//! those classes.
 
 pub mod branches;
 pub mod counters;

@@ -16,7 +16,7 @@
 //! | `META` | [`Metadata`] as JSON | first, once |
 //! | `SAMP` | whole [`Sample`]s as on the wire | anywhere |
 //! | `BRCH` | the branch records of samples | right after the samples that they belong to |
-//! | `BRAW` | a value for each of these records that nobody documents | before these samples |
+//! | `BRAW` | an undocumented value for each of these records | before the samples that they belong to |
 //! | `FRAM` | whole [`StackFrame`]s | before the stacks that have them |
 //! | `STAK` | a [`StackId`] for each sample | right before the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
@@ -161,7 +161,7 @@ pub struct Branches {
 }
 
 impl Branches {
-    /// The recorder where a trace has the records: it does not say of which feature they are.
+    /// The recorder of records from a trace, which does not say which processor feature made them.
     pub const OF_TRACE: &str = "windows-tracing";
 }
 
@@ -173,8 +173,8 @@ impl Metadata {
         branches.is_none_or(|branches| branches.kinds.is_empty())
     }
 
-    /// Whether records may say how branches were predicted, how long they took and of which kind they
-    /// are. Where Windows' own tracing recorded them, nobody documents that.
+    /// Whether records may say how branches were predicted, how long they took and which kind they
+    /// are. Records of Windows' own tracing may not: nobody documents what they say of that.
     pub fn has_predictions(&self) -> bool {
         let branches = self.branches.as_ref();
         branches.is_none_or(|branches| branches.recorder != Branches::OF_TRACE)
@@ -499,8 +499,8 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct DroppedBranches {
-    /// Events with records whose sample the trace does not have: it was lost, or it is no sample. At
-    /// a context switch the records are those of the thread before.
+    /// Events with records whose sample the trace does not have: the sample was lost, or the records
+    /// belong to another event, such as a context switch, where they are those of the previous thread.
     pub without_sample: u64,
     /// Entries of zeros: fewer branches were taken since the thread was switched in than a processor
     /// records.

@@ -112,8 +112,9 @@ pub struct SourceFunction<'a> {
     /// Its name, if it is known.
     pub name: Option<&'a Arc<str>>,
     pub is_inlined: bool,
-    /// Where in it the address is: of a function into which others were inlined, the place of the call.
+    /// The source file of the address; in a function into which others were inlined, that of the call.
     pub file: Option<&'a Arc<str>>,
+    /// The line in that file.
     pub line: Option<u32>,
 }
 
@@ -276,7 +277,8 @@ pub struct Symbols {
     frames: FxHashMap<(usize, u64), Frame>,
 }
 
-/// What tells chains of inlined calls apart: where their names and files are in memory, and the lines.
+/// Tells chains of inlined calls apart: for each call, where its name and its file are in memory, and
+/// its line.
 type ChainKey = Vec<(usize, usize, Option<u32>)>;
 
 impl Symbols {
@@ -518,7 +520,7 @@ impl Symbols {
         self.names.shown(module)
     }
 
-    /// Where the modules that are called so were loaded from.
+    /// The paths from which the modules with this name were loaded.
     pub(crate) fn paths(&self, module: &str) -> &[Arc<str>] {
         self.names.paths(module)
     }

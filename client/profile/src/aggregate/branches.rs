@@ -7,8 +7,8 @@
 //! to another thread. This test needs branches of all kinds. If some kinds were left out, only
 //! records with an address outside all modules of the sampled process are known to be foreign.
 //!
-//! Windows' own tracing clears the records at each switch, but only after the thread has changed: those
-//! of a sample in between are all of the thread before.
+//! Windows' own tracing clears the records at each switch, but only after the thread has changed. A
+//! sample in between has only records of the previous thread.
 
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
@@ -107,7 +107,7 @@ pub(crate) fn walk(
 /// them (microsoft/perfview, issue 2288).
 const SWITCH: &str = "SwapContext";
 
-/// Whether a sample is of the kernel's switch between threads, as far as the kernel's symbols are known.
+/// Whether a sample is in the kernel's switch between threads. Without the kernel's symbols, none is.
 fn is_switching(sample: &Sample, symbols: &mut Symbols) -> bool {
     let mode = mode_of(sample.mode);
     mode == Mode::Kernel

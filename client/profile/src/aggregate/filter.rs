@@ -72,7 +72,7 @@ pub struct Meant {
     pub name: String,
     /// The functions, as they are shown.
     pub functions: Vec<String>,
-    /// Whether it is the whole name, as it is shown, of the only one.
+    /// Whether there is only one function, and the user typed its whole name as it is shown.
     pub is_whole: bool,
 }
 

@@ -82,25 +82,15 @@ impl BoundFilter {
     }
 
     pub(crate) fn passes_process(&self, process: u32) -> bool {
-        if self.filter.processes.is_empty() {
-            return true;
-        }
-        let Some(id) = self.process_ids.known_id(process) else { return false };
-        let (name, id) = (self.process(process), id.to_string());
-        self.filter
-            .processes
-            .iter()
-            .any(|pattern| pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name)))
+        let processes = &self.filter.processes;
+        let known = || self.process_ids.known_id(process);
+        let is_meant = |id| means(processes, id, self.process(process));
+        processes.is_empty() || known().is_some_and(is_meant)
     }
 
     pub(crate) fn passes_thread(&self, process: u32, thread: u32) -> bool {
         let threads = &self.filter.threads;
-        threads.is_empty() || {
-            let (name, id) = (self.thread(process, thread), thread.to_string());
-            threads.iter().any(|pattern| {
-                pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name))
-            })
-        }
+        threads.is_empty() || means(threads, thread, self.thread(process, thread))
     }
 
     /// Whether it accepts a source. A source that the recording does not name is accepted only if
@@ -135,8 +125,16 @@ impl BoundFilter {
     }
 }
 
-/// Whether a pattern matches a source: with its filter, by its name alone, or as a source to count is
-/// named.
+/// Whether one of the patterns matches the identifier or the name of a process or a thread.
+fn means(patterns: &[Pattern], id: u32, name: Option<&Arc<str>>) -> bool {
+    let id = id.to_string();
+    patterns
+        .iter()
+        .any(|pattern| pattern.matches(&id) || name.is_some_and(|name| pattern.matches(name)))
+}
+
+/// Whether a pattern matches a source: its name with the filter, its name alone, or any name under
+/// which the source can be counted.
 fn matches_source(pattern: &Pattern, source: &str) -> bool {
     let name = source.split(':').next().unwrap_or(source);
     pattern.matches(source) || pattern.matches(name) || names_source(pattern.typed(), source)

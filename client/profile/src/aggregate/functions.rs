@@ -27,7 +27,8 @@ pub fn functions<P: AsRef<Path>>(
     Ok(all)
 }
 
-/// The same where what counts is where the threads of a trace went on after they had waited.
+/// Like [`functions`], for a report of waits: its places are those where the threads of a trace went on
+/// after they had waited.
 pub(crate) fn functions_that_waited(
     path: &Path,
     filter: &Filter,

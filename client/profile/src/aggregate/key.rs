@@ -175,7 +175,7 @@ const KEYS: [KeyRow; 13] = [
         key: Key::Thread,
         name: "thread",
         fields: &["thread", "thread_name", "process", "process_name"],
-        // Two processes may have had a thread of one identifier.
+        // Two processes may have had threads with the same identifier.
         groups: GroupBy { thread: true, process: true, ..NOTHING },
         of: KeyOf::Group {
             number: |recording, group| {
@@ -362,7 +362,7 @@ impl fmt::Display for Process {
     }
 }
 
-/// What stands behind the name of a function that was inlined, as in perf and samply.
+/// Follows the name of a function that was inlined, as in perf and samply.
 pub const INLINED: &str = " (inlined)";
 
 /// The value of a key in one row.

@@ -18,7 +18,7 @@ pub(crate) struct CodeNumbers([u32; Key::OF_CODE.len()]);
 /// One location, resolved.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resolved {
-    /// Those of the innermost function.
+    /// The numbers of the innermost function's values.
     pub(crate) code: CodeNumbers,
     /// What the innermost function was inlined into: an index in [`ResolvedLocations::outer`].
     outer: Option<NonZero<u32>>,
@@ -99,7 +99,7 @@ impl ResolvedLocations {
         let mut values: IndexSet<Value, FxBuildHasher> = IndexSet::default();
         let mut outer: IndexSet<Vec<CodeNumbers>, FxBuildHasher> = IndexSet::default();
         outer.insert(Vec::new());
-        // By the places in memory of what all addresses of an inlined call share.
+        // All addresses of an inlined call share these texts, so their pointers identify the chain.
         let mut chains: FxHashMap<[usize; 3], u32> = FxHashMap::default();
         let resolve = |&location: &CodeLocation| {
             let (process, ip, mode) = (location.process, location.ip, location.mode());
@@ -117,7 +117,8 @@ impl ResolvedLocations {
             let code = numbers(frame.innermost());
             let chain = if needs_inlined && !frame.inlined.is_empty() {
                 let chain = chains.entry(chain_key(&frame));
-                // Their addresses are those of the first location; rows by address need none of them.
+                // Functions of a shared chain get the address of its first location. That is harmless:
+                // rows by address have no callers.
                 let mut all = || frame.functions().skip(1).map(&mut numbers).collect();
                 *chain.or_insert_with(|| outer.insert_full(all()).0 as u32)
             } else {
@@ -129,12 +130,12 @@ impl ResolvedLocations {
         Self { resolved: locations.iter().map(resolve).collect(), values, outer }
     }
 
-    /// Whether any function was inlined, as far as keys needed that.
+    /// Whether any function was inlined. Always false if no key needed inlined functions.
     pub(crate) fn has_inlined(&self) -> bool {
         self.outer.len() > 1
     }
 
-    /// The functions at a location, the innermost first: those that were inlined too, or the first alone.
+    /// The functions at a location, the innermost first; without `with_inlined` the innermost alone.
     pub(crate) fn functions(
         &self,
         resolved: Resolved,
@@ -198,7 +199,7 @@ impl ResolvedLocations {
     }
 }
 
-/// What distinguishes the functions around an inlined one.
+/// The key by which chains of functions around inlined ones are told apart.
 fn chain_key(frame: &Frame) -> [usize; 3] {
     let place = |text: &Arc<str>| Arc::as_ptr(text).cast::<u8>().addr();
     let symbol = frame.symbol.as_ref().map_or(0, place);

@@ -25,9 +25,9 @@ pub struct SourceTotals {
     pub totals: Totals,
     /// All its samples in the filter's time, whatever else the filter rejects.
     pub unfiltered: Totals,
-    /// In how many recordings it was sampled.
+    /// The number of recordings in which it was sampled.
     pub recordings: usize,
-    /// How many of them have an address.
+    /// The number of its unfiltered samples that have an address.
     pub addressed: u64,
     /// How long it was on a counter, if it was multiplexed. Its events are scaled by that to the
     /// whole time.

@@ -4,8 +4,8 @@ use crate::file::{ProcessIds, Recording};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The names of a recording's threads, each by the first number of its process and its identifier. Of
-/// several names of one thread it is the last.
+/// The names of a recording's threads, by the first number of the process and the identifier of the
+/// thread. A thread that had several names has its last one.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadNames(FxHashMap<(u32, u32), Arc<str>>);
 

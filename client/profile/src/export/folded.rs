@@ -20,7 +20,7 @@ pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// What `flamegraph.pl` takes for a mark of inlined functions (FlameGraph, `stackcollapse-perf.pl`).
+/// `flamegraph.pl` recognizes inlined functions by this suffix (FlameGraph, `stackcollapse-perf.pl`).
 const INLINED: &str = "_[i]";
 
 fn level(level: &Level<'_>) -> String {

@@ -3,11 +3,13 @@
 //! Each sample is its location with its callers, in a function for its thread in one for its process,
 //! because most readers show no labels; it has these as labels, too. Samples of the timer are `cpu` in
 //! nanoseconds, as readers expect. If no function is known, the module takes its place, because
-//! most readers show nothing for a location without a name. Mappings say that their functions are
-//! resolved, because pprof would look for the others' files, of another machine, where it runs; and
-//! whether files and lines are. The busiest program's mapping is the first, which pprof takes for the
-//! program that was profiled. A location has a line for each function that was
-//! inlined there, the innermost first, as the format wants it.
+//! most readers show nothing for a location without a name.
+//!
+//! All mappings say that their functions are resolved: for others, pprof would look on its own machine
+//! for the files of the profiled one. They also say whether files and lines are known. The busiest
+//! program's mapping is the first, because pprof takes the first for the program that was profiled. A
+//! location has a line for each function that was inlined there, the innermost first, as the format
+//! requires.
 
 use super::{Export, ThreadLocation};
 use crate::aggregate::source_totals::SourceTotals;

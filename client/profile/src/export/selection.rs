@@ -22,7 +22,7 @@ pub struct Export<'a> {
 /// A table of functions with their metrics, as text: its head and its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricTable {
-    /// What its rows are, a sentence.
+    /// A sentence that says what its rows are.
     pub about: String,
     /// The head of each column; the last is that of the function.
     pub heads: Vec<String>,

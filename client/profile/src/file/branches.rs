@@ -13,8 +13,8 @@
 //! A record is the number of its edge as LEB128, a byte of flags and, with [`Branch::CYCLES`], the
 //! cycles as LEB128.
 //!
-//! Windows' own tracing has another value in each record, whose meaning nobody documents. Those of the
-//! next block of samples are a block of their own, one LEB128 for each record; it is left out if all
+//! Windows' own tracing has another value in each record, whose meaning nobody documents. A separate
+//! block before the samples has these values, one LEB128 for each record. It is left out if all values
 //! are 0.
 
 use halprof_etw::payload::branches::filter;
@@ -34,8 +34,7 @@ pub struct Kind {
     pub windows: u32,
 }
 
-/// The kinds. Every branch is of one, and only those in common to the driver's processors and Windows
-/// are here.
+/// The kinds that both the driver's processors and Windows know. Every branch is of exactly one.
 pub const KINDS: [Kind; 7] = [
     Kind { name: "cond", driver: Configure::CONDITIONAL, windows: filter::CONDITIONAL },
     Kind { name: "call", driver: Configure::CALLS, windows: filter::NEAR_RELATIVE_CALLS },
@@ -54,7 +53,7 @@ pub const KINDS: [Kind; 7] = [
     Kind { name: "far", driver: Configure::FAR, windows: filter::FAR },
 ];
 
-/// The modes to which branches lead. Windows' bit of each leaves the other one out.
+/// The modes to which branches lead. To record one mode, Windows' bit leaves out the other.
 pub const MODES: [Kind; 2] = [
     Kind { name: "user", driver: Configure::TO_USER, windows: filter::KERNEL },
     Kind { name: "kernel", driver: Configure::TO_KERNEL, windows: filter::USER },
@@ -83,7 +82,7 @@ impl RecordedBranches<'_> {
 }
 
 impl<'a> From<&'a [Branch]> for RecordedBranches<'a> {
-    /// As the driver records them.
+    /// The driver's records have no undocumented values.
     fn from(branches: &'a [Branch]) -> Self {
         Self { branches, raw: &[] }
     }

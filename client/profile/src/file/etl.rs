@@ -1,10 +1,10 @@
 //! A trace of Windows' own tracing (.etl) as a source of samples.
 //!
 //! The trace is read once: samples of the timer and of counters with their call stacks and branch
-//! records, processes, and images with what identifies their symbols. The samples are kept in memory until the end, because the
-//! process of a thread, the interval of a counter and the frames of a stack may be named long after
-//! the first sample that has them. What the trace does not say is left open: times before the session
-//! began, intervals that no event names.
+//! records, processes, and images with what identifies their symbols. The samples are kept in memory
+//! until the end, because the process of a thread, the interval of a counter and the frames of a stack
+//! may be named long after the first sample that has them. What the trace does not say is left open:
+//! times before the session began, intervals that no event names.
 
 mod branches;
 mod images;
@@ -316,7 +316,7 @@ struct Builder {
     threads: Vec<NamedThread>,
     methods: Methods,
     branches: TraceBranches,
-    /// What was left out of them, once the samples have theirs.
+    /// The branch records that were left out; known once the samples have theirs.
     dropped_branches: Option<DroppedBranches>,
     /// The times of the first and the last event, in nanoseconds since the trace began.
     span_ns: Option<(i64, i64)>,

@@ -80,7 +80,7 @@ pub struct Inventory {
     ended_spaces: BTreeMap<Owner, Vec<AddressSpace>>,
     /// Threads that were sampled since the last scan, each with its process.
     threads: HashSet<(u32, u32)>,
-    /// The names of those that were asked for theirs.
+    /// The last known name of each thread that has one.
     thread_names: HashMap<(u32, u32), String>,
     /// How many samples each process has.
     samples: HashMap<u32, u64>,
@@ -219,8 +219,8 @@ impl Inventory {
         changes
     }
 
-    /// Asks those that were sampled since the last scan for their names: a thread that has ended cannot
-    /// be asked, and one may get its name long after it began.
+    /// Asks the threads that were sampled since the last scan for their names. Each scan asks again: a
+    /// thread may get its name long after it began, and cannot be asked once it has ended.
     fn scan_threads(&mut self, changes: &mut Changes) {
         let mut sampled: Vec<(u32, u32)> = self.threads.drain().collect();
         sampled.sort_unstable();

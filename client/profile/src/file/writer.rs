@@ -98,7 +98,7 @@ impl Writer {
         self.in_blocks(samples, &[], branches.into())
     }
 
-    /// Appends samples with what they have besides, in blocks.
+    /// Appends samples in blocks, with their stacks and branch records if they have any.
     fn in_blocks(
         &mut self,
         samples: &[Sample],

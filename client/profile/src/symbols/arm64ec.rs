@@ -1,5 +1,5 @@
-//! Code of Arm64 in PE files that say x64: ARM64EC and ARM64X, as the system's DLLs that an x64 program
-//! uses on Windows on Arm.
+//! Finds Arm64 code in PE files that claim to be x64: ARM64EC and ARM64X, such as the system's DLLs in
+//! an x64 program on Windows on Arm.
 //!
 //! The load configuration points to metadata (winnt.h, `IMAGE_ARM64EC_METADATA`), which has a map of the
 //! code: ranges, each of one architecture.

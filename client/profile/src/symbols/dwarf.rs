@@ -50,7 +50,7 @@ pub(super) struct Dwarf {
     demangler: Demangler,
     /// The names of functions that were looked up, by the offsets of their entries.
     names: RefCell<FxHashMap<usize, Arc<str>>>,
-    /// By the offset of a unit, and the index of the file in it.
+    /// The paths of source files, by the offset of the unit and the index of the file in it.
     paths: Paths<(Option<usize>, u64)>,
 }
 
@@ -105,7 +105,7 @@ impl Dwarf {
                 Some(Function { name, also: Arc::default(), start, end })
             };
             let function = function.map(|function| {
-                // Of several names of one address, the one whose lines these are.
+                // If the address has several names, the function gets the one that has these lines.
                 let starts_there =
                     own.is_some_and(|(code, _)| relative(code.start) == function.start);
                 if starts_there { function.called(&own_name) } else { function }

@@ -62,7 +62,7 @@ impl Executable {
         self.lookup.functions()
     }
 
-    /// Those of its functions that a name means best. From now on the name means no others.
+    /// Returns the functions of `all` that `name` means best. Afterwards, `name` means no others.
     pub fn meant(&self, name: &mut FunctionPattern, all: Vec<Function>) -> Vec<Function> {
         let Module { name: module, path, .. } = &self.module;
         let paths: Vec<Arc<str>> = path.iter().map(|path| path.as_str().into()).collect();

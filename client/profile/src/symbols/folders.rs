@@ -50,7 +50,8 @@ impl Folders {
     }
 }
 
-/// Of names that differ in nothing else, the first in the order of their letters.
+/// Lists a folder. If names differ only in capital and small letters, the first in the order of their
+/// letters is kept.
 fn entries(folder: &Path) -> Entries {
     let listed = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX);
     let mut names: Vec<OsString> = listed.map(|entry| entry.file_name()).collect();

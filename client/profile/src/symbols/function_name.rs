@@ -1,14 +1,14 @@
-//! What the name of a function consists of, as the demanglers of C++ and Rust and the runtimes of .NET
-//! and JavaScript print it: a return type, the namespaces and types that it is in, its own name,
-//! template arguments, and arguments.
+//! Takes the name of a function apart, as the demanglers of C++ and Rust and the runtimes of .NET and
+//! JavaScript print it: a return type, the namespaces and types that it is in, its own name, template
+//! arguments, and arguments.
 //!
-//! Who types a name leaves some of that out, and so does a table that has no room for it; both ask here,
-//! so that what a table shows can be typed.
+//! A user who types a name leaves some of these parts out, and so does a table that has no room for
+//! them. Both use this module, so that a name can be typed as a table shows it.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What compilers put behind a `.` at the end of a function's name: it names a part or a copy of that
+/// Compilers append these words to a function's name after a `.`. They name a part or a copy of that
 /// function, not a member of a class.
 const PARTS_OF_FUNCTIONS: [&str; 22] = [
     // GCC: gcc/cgraphclones.cc, ipa-*.cc, omp-*.cc, coroutines.cc and multiple_target.cc.
@@ -37,11 +37,11 @@ const PARTS_OF_FUNCTIONS: [&str; 22] = [
     "__uniq",
 ];
 
-/// How a group in `<>` begins that is a name of its own behind `::`; any other has the arguments of a
-/// template, as Rust writes them.
+/// A group in `<>` after `::` that begins with one of these is a name. Any other such group has the
+/// arguments of a template, as Rust writes them.
 const NAMES_IN_ANGLES: [&str; 3] = ["impl ", "lambda", "unnamed"];
 
-/// What is before a name that is not its return type.
+/// Text that ends with one of these before a name is not its return type.
 const WORDS_BEFORE: [&str; 2] = [" to", " for"];
 
 /// The parts of a function's name.
@@ -50,32 +50,32 @@ pub(crate) struct FunctionName<'a> {
     whole: &'a str,
     /// The name with the namespaces and types that it is in, without return type and arguments.
     qualified: Range<usize>,
-    /// Where the parts of `qualified` begin behind the first one.
+    /// The starts of the parts of `qualified`, without the first one.
     inner: Vec<usize>,
     /// Template arguments in `qualified`.
     templates: Vec<Range<usize>>,
 }
 
 impl<'a> FunctionName<'a> {
-    /// Takes a name apart. A name that is not made as expected has no parts.
+    /// Takes a name apart. A name of an unknown form has no parts.
     pub(crate) fn of(whole: &'a str) -> Self {
         let mut scan = Scan { whole, ..Scan::default() };
         scan.run();
         scan.finish()
     }
 
-    /// Without its arguments and its return type.
+    /// The name without its arguments and its return type.
     pub(crate) fn without_arguments(&self) -> &'a str {
         &self.whole[self.qualified.clone()]
     }
 
-    /// The same also without the arguments of templates.
+    /// The name without its arguments, its return type and the arguments of templates.
     pub(crate) fn without_templates(&self) -> Cow<'a, str> {
         self.plain_from(self.qualified.start)
     }
 
-    /// What follows each `::` and each `.` of a class: with and without arguments, and without those of
-    /// templates.
+    /// The ends of the name after each `::` and each `.` of a class: whole, without arguments, and also
+    /// without the arguments of templates.
     pub(crate) fn suffixes(&self) -> impl Iterator<Item = Cow<'a, str>> + '_ {
         self.inner.iter().flat_map(|&start| {
             [
@@ -100,8 +100,8 @@ impl<'a> FunctionName<'a> {
         plain.trim_end().to_owned().into()
     }
 
-    /// Ever shorter forms of it. Each still has the function's own name: first the arguments go, then
-    /// those of templates, then the namespaces and types that it is in, the outermost first.
+    /// Ever shorter forms of the name. First the arguments go, then those of templates, then the
+    /// namespaces and types that it is in, the outermost first. Each form has the function's own name.
     pub(crate) fn shorter(&self) -> impl Iterator<Item = Cow<'a, str>> + '_ {
         let plain = std::iter::once(self.qualified.start).chain(self.inner.iter().copied());
         std::iter::once(self.without_arguments().into())
@@ -109,9 +109,9 @@ impl<'a> FunctionName<'a> {
     }
 }
 
-/// The longest form of a function's name that `fits`: `FunctionName::shorter` says what goes first.
-/// Before the namespaces the module stays, `a.dll!`, and behind them it goes. If even the function's own
-/// name does not fit, that is returned.
+/// The longest form of a function's name that `fits`: `FunctionName::shorter` says what goes first. If
+/// no form fits together with the module, `a.dll!step`, the module goes and the namespaces return as far
+/// as they fit. If even the function's own name does not fit, that is returned.
 pub fn shortened<'a>(
     module: Option<&str>,
     symbol: &'a str,
@@ -129,7 +129,6 @@ pub fn shortened<'a>(
         return symbol.into();
     }
     let mut last = Cow::Borrowed(symbol);
-    // Without its module, the name needs its namespaces less than the room that they take.
     for form in own() {
         if fits(&form) {
             return form;
@@ -175,7 +174,7 @@ impl<'a> Scan<'a> {
             }
             match byte {
                 b'<' | b'(' | b'[' | b'{' => self.open(byte, at),
-                // What .NET puts before the number of type arguments is no quote.
+                // .NET writes this mark before the number of type arguments; it is no quote there.
                 b'`' if !before.is_some_and(is_of_word) => self.open(byte, at),
                 // `->` and `=>` close nothing.
                 b'>' if matches!(before, Some(b'-' | b'=')) => {}
@@ -220,8 +219,8 @@ impl<'a> Scan<'a> {
                 let sign = |byte: &&u8| b"<>=-*".contains(byte);
                 let signs = bytes.iter().take_while(sign).count();
                 let next = bytes.get(signs..).unwrap_or_default();
-                // Of `operator<<int>`, the last bracket begins the arguments of the template; before
-                // them may be a blank.
+                // The last bracket of `operator<<int>` begins the arguments of the template. A blank may
+                // be before them.
                 let is_template = signs > 1 && bytes[..signs].ends_with(b"<");
                 let is_template = is_template && !matches!(next, [] | [b'(' | b' ', ..]);
                 let blank = next.starts_with(b" <");

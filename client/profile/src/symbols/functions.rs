@@ -34,14 +34,11 @@ pub struct Function {
 }
 
 impl Function {
-    /// The same under this name, if it is one of its other names.
+    /// Shows the function under `name`, if that is one of its other names.
     pub(super) fn called(mut self, name: &str) -> Self {
         if let Some(at) = self.also.iter().position(|also| **also == *name) {
             let mut also = self.also.to_vec();
-            let own = also.get_mut(at).map(|other| std::mem::replace(other, (*self.name).into()));
-            if let Some(own) = own {
-                self.name = own.to_string();
-            }
+            also[at] = std::mem::replace(&mut self.name, name.to_owned()).into();
             self.also = also.into();
         }
         self

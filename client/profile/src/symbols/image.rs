@@ -138,7 +138,7 @@ impl Image {
         Ok(bitness)
     }
 
-    /// The same of all its code.
+    /// 32 or 64, if all its code is of x86 or x64.
     pub(super) fn bitness_of_all(&self) -> Result<u32, String> {
         self.bitness_of(&(0..u64::MAX))
     }

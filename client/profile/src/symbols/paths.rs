@@ -50,7 +50,7 @@ mod tests {
         let read = (0..10_000_u64).filter(|&file| paths.get(file, || Some(long.clone())).is_some());
         assert_eq!(read.count() as u64, budget::steps(0).div_ceil(1 + budget::NAME as u64));
         assert!(paths.note().is_some() && Paths::<u64>::of(0).note().is_none());
-        // One that is known stays, and costs nothing.
+        // A path that was read before is still returned after the sum is used up.
         assert!(paths.get(0, || None).is_some());
     }
 }

@@ -10,6 +10,7 @@ mod types;
 
 use super::bytes;
 use super::demangle::{Demangler, with_variable_arguments, without_decoration};
+use super::function_name::FunctionName;
 use super::functions::{ALSO_MAX, Function};
 use super::paths::Paths;
 use super::symbol_match::{InlineFrame, SymbolMatch};
@@ -96,7 +97,7 @@ pub(super) struct Pdb {
     also: RefCell<FxHashMap<Place, Arc<[Arc<str>]>>>,
     /// Names of inlined functions, by the module and the identifier.
     inlined: RefCell<FxHashMap<(usize, u32), Arc<str>>>,
-    /// By the module, and the number of the file in it.
+    /// The paths of source files, by the module and the number of the file in it.
     paths: Paths<(usize, u32)>,
     /// Whether it has lines.
     pub(super) has_lines: bool,
@@ -348,7 +349,7 @@ impl Pdb {
         }
         let mut known: HashSet<Arc<str>> = HashSet::new();
         for name in std::iter::once(own).chain(&all) {
-            let bare = name.split_once('(').map_or(&**name, |(bare, _)| bare);
+            let bare = FunctionName::of(name).without_arguments();
             known.extend([Arc::clone(name), bare.into()]);
         }
         let at = self.starts.binary_search_by_key(&located.place, |start| start.place);

@@ -43,15 +43,14 @@ pub struct SymbolPath {
     here: bool,
     /// The recording's origin, if the key has sealed it.
     origin: Option<String>,
-    /// What was looked through so far.
+    /// The folders that were looked through so far.
     searched: Folders,
     /// Whether inlined functions are left out.
     is_without_inlined: bool,
 }
 
 impl SymbolPath {
-    /// The same, for symbols that leave out inlined functions: their code is that of the function that
-    /// exists.
+    /// Makes symbols leave out inlined functions: their code belongs to the function around them.
     #[must_use]
     pub fn without_inlined(mut self) -> Self {
         self.is_without_inlined = true;

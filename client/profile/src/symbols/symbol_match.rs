@@ -22,8 +22,9 @@ pub(super) struct SymbolMatch {
 pub(super) struct InlineFrame {
     /// Demangled; empty if it is not known.
     pub(super) name: Arc<str>,
-    /// Where in the source the address is: for the caller of an inlined function, the place of the call.
+    /// The source file of the address; for the caller of an inlined function, that of the call.
     pub(super) file: Option<Arc<str>>,
+    /// The line in that file.
     pub(super) line: Option<u32>,
 }
 

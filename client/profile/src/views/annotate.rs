@@ -386,7 +386,7 @@ fn choose_function(
 /// A function, and where it has samples.
 type FunctionOf<'a> = (&'a Function, &'a FunctionSamples);
 
-/// All but the first of functions as they can be named: those that share a name by an address.
+/// All functions but the first, as they can be named. Functions that share a name get an address.
 fn others(meant: &[FunctionOf<'_>], by_address: &mut [ByAddress]) -> Vec<String> {
     let mut count: FxHashMap<String, usize> = FxHashMap::default();
     for (function, _) in meant {

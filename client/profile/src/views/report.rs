@@ -61,8 +61,8 @@ impl Query {
         tables.chain(call_tree).chain([base]).collect()
     }
 
-    /// Whether it is of callers or of totals, which call stacks have. Functions that were inlined have
-    /// callers without them: `has_inlined` says whether there are any.
+    /// Whether it asks for callers or totals that only call stacks can give. Inlined functions have
+    /// callers even without call stacks; `has_inlined` says whether there are any.
     fn lacks_stacks(&self, has_inlined: bool) -> bool {
         let by_inline = |by: &[Key]| has_inlined && by.contains(&Key::Inline);
         let lacks_callers = |by: &Vec<Key>| by.contains(&Key::Caller) && !by_inline(by);
@@ -101,7 +101,7 @@ pub struct Report {
     pub call_trees: Vec<CallTree>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
-    /// Whether any function was inlined, as far as keys or the call tree needed that.
+    /// Whether any function was inlined. Always false if neither a key nor the call tree needed that.
     pub has_inlined: bool,
 }
 

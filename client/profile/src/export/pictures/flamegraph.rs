@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 /// The levels, one for each row.
 const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
-/// The same where functions were inlined: as many levels as there are, and the lines below them.
+/// The levels where functions were inlined. Each inlined function has a row below `inlined`, and the
+/// lines come last.
 const INLINED_LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "inlined"];
 /// The levels with call stacks: from the outermost function down.
 const STACK_LEVELS: [&str; 3] = ["process", "thread", "functions"];
@@ -43,7 +44,8 @@ const HUES: u32 = 6;
 struct Node {
     totals: Totals,
     class: String,
-    /// The function, if that is what it is, and whether it was inlined: its module is its colour.
+    /// The function's name without its module, which the colour shows, and whether it was inlined;
+    /// `None` if the level is no function.
     function: Option<(Arc<str>, bool)>,
     within: BTreeMap<String, Node>,
 }

@@ -36,8 +36,8 @@
   const count = document.getElementById("count");
   const names = [...document.querySelectorAll("svg.f")].map((frame) => ({
     frame,
-    // The label of a narrow frame is a part of its name.
-    text: frame.querySelector("title").textContent.split(": ")[0].toLowerCase(),
+    // The label of a narrow frame is a part of its name. A name may have a colon: `[thunk]: f`.
+    text: frame.querySelector("title").textContent.split(": ").slice(0, -1).join(": ").toLowerCase(),
   }));
   const filter = () => {
     const wanted = input.value.trim().toLowerCase();

@@ -1,6 +1,6 @@
-//! The branch records of a trace, as those of its samples.
+//! Gives the samples of a trace their branch records.
 //!
-//! What the records are of beside a branch and its target nobody documents, so predictions, cycles and
+//! A record has a branch, its target, and a field that nobody documents. So predictions, cycles and
 //! kinds stay unknown, and the undocumented field is kept as it is.
 
 use crate::file::branches::{KINDS, Kind};
@@ -10,18 +10,18 @@ use halprof_etw::join::branches::BranchRecords;
 use halprof_etw::payload::branches::{Entry, LastBranches, filter};
 use shared_types::{Branch, MAX_BRANCHES};
 
-/// The idle threads, whose samples are counted only.
+/// The identifier of all idle threads. Their samples are only counted.
 const IDLE_THREAD: u32 = 0;
 
-/// The bits of a virtual address that are not copies of the one before: those of five levels of page
-/// tables.
+/// A virtual address has so many bits with five levels of page tables. All higher bits are copies of
+/// the highest of them.
 const ADDRESS_BITS: u32 = 57;
 
 /// The branch records of a trace while it is read.
 #[derive(Default)]
 pub(super) struct TraceBranches {
     records: BranchRecords,
-    /// What any of them leaves out.
+    /// All kinds and modes that any of the records leaves out.
     filter: u32,
 }
 
@@ -40,7 +40,7 @@ impl TraceBranches {
         }
     }
 
-    /// Gives each sample its records: of all samples of the trace, or those of one `process`.
+    /// Gives each sample its records. `samples` are all of the trace, or those of one `process`.
     pub(super) fn of_samples(
         mut self,
         samples: &mut [Sample],
@@ -79,7 +79,7 @@ impl TraceBranches {
 }
 
 impl SampleBranches {
-    /// Adds what is a branch of these entries, newest first.
+    /// Adds those of the entries that are branches, newest first.
     fn add(&mut self, entries: &[Entry], pointer: PointerSize, dropped: &mut DroppedBranches) {
         let begin = self.branches.len();
         for &Entry { from, to, reserved } in entries {
@@ -94,7 +94,7 @@ impl SampleBranches {
         }
     }
 
-    /// Those of all samples.
+    /// The branch records of all samples.
     pub(super) fn all(&self) -> RecordedBranches<'_> {
         RecordedBranches { branches: &self.branches, raw: &self.raw }
     }
@@ -110,8 +110,8 @@ const fn is_address(address: u64, pointer: PointerSize) -> bool {
     }
 }
 
-/// The kinds that a filter lets through; none if it lets all through. A stack of calls is what no list
-/// of branches is, so it is a kind of its own.
+/// The kinds that a filter lets through; none if it lets all through. A call stack is no plain list of
+/// branches, so it has a kind of its own.
 fn kinds(filter: u32) -> impl Iterator<Item = &'static str> {
     let is_stack = filter & filter::CALL_STACK != 0;
     let is_partial = is_stack || KINDS.iter().any(|kind| filter & kind.windows != 0);
@@ -119,8 +119,8 @@ fn kinds(filter: u32) -> impl Iterator<Item = &'static str> {
     passed.map(|Kind { name, .. }| *name).chain(is_stack.then_some(CALL_STACK))
 }
 
-/// What records are called that follow calls and returns: the call of a function that has returned is
-/// not among them.
+/// The name of records that follow calls and returns: they lack the call of a function that has
+/// returned.
 const CALL_STACK: &str = "call-stack";
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Names by Microsoft's rules, with their parameters: overloads differ in nothing else.
+//! Demangles names by Microsoft's rules, with their parameters: overloads differ in nothing else.
 //!
-//! `msvc_demangler` reads most of them. What it does not know yet is written here as what it knows.
+//! `msvc_demangler` reads most names. Where it does not know a construct yet, the name is rewritten here
+//! with one that it knows.
 
 use crate::budget;
 use msvc_demangler::DemangleFlags;
 use std::borrow::Cow;
 
-/// A function as the reader of PDBs writes procedures: `Conv::put(char const*) const`.
+/// Writes functions as the reader of PDBs writes procedures: `Conv::put(char const*) const`.
 const WITH_PARAMETERS: DemangleFlags = DemangleFlags::NO_ACCESS_SPECIFIERS
     .union(DemangleFlags::NO_FUNCTION_RETURNS)
     .union(DemangleFlags::NO_MEMBER_TYPE)
@@ -15,14 +16,16 @@ const WITH_PARAMETERS: DemangleFlags = DemangleFlags::NO_ACCESS_SPECIFIERS
     .union(DemangleFlags::SPACE_AFTER_COMMA)
     .union(DemangleFlags::HUG_TYPE);
 
-/// What LLVM's and Microsoft's tools write before code that only adjusts `this` and goes on.
+/// LLVM's and Microsoft's tools write this before the name of code that only adjusts `this` and jumps
+/// to the function.
 const THUNK: &str = "[thunk]: ";
 
-/// Demangles a name of so many [`parts`]; `None` if its rules are not known.
+/// Demangles a name; `None` if the demangler does not know its form. `parts` is what [`parts`] counts
+/// in the name.
 pub(super) fn demangle(name: &str, parts: u64) -> Option<String> {
     let (own, suffix) = split_suffix(name);
     let longest = own.split('@').map(str::len).max().unwrap_or(0) as u64;
-    // The demangler writes each part as long as it is, whatever the name becomes.
+    // The demangler writes every part in full, however long the name becomes.
     let is_short = parts.saturating_mul(longest) <= budget::steps(0);
     let flags = if is_short { WITH_PARAMETERS } else { DemangleFlags::NAME_ONLY };
     let read = |name: &str| {
@@ -42,8 +45,8 @@ pub(super) fn demangle(name: &str, parts: u64) -> Option<String> {
     Some(format!("{mark}{text}{suffix}"))
 }
 
-/// A function's own name, and what compilers put behind it for a part of the function: `$filt$0`,
-/// `$_ResumeCoro$1`, `.cold`.
+/// Splits off the suffix that compilers append to a function's name for a part of the function:
+/// `$filt$0`, `$_ResumeCoro$1`, `.cold`.
 fn split_suffix(name: &str) -> (&str, &str) {
     let last = name.rfind('@').map_or(0, |at| at + 1);
     let tail = name.get(last..).unwrap_or_default();
@@ -52,8 +55,8 @@ fn split_suffix(name: &str) -> (&str, &str) {
     end.map_or((name, ""), |end| name.split_at(last + end))
 }
 
-/// The same name with `operator co_await`, which the demangler knows, in place of `operator<=>`, which
-/// it does not; and whether that was replaced.
+/// Replaces `operator<=>`, which the demangler does not know, with `operator co_await`, which it knows,
+/// and tells whether it did.
 fn with_known_operator(name: &str) -> (Cow<'_, str>, bool) {
     const SPACESHIP: [&str; 2] = ["??__M", "?$?__M"];
     if name.contains("?__L") || !SPACESHIP.iter().any(|operator| name.contains(operator)) {
@@ -62,14 +65,14 @@ fn with_known_operator(name: &str) -> (Cow<'_, str>, bool) {
     (name.replace("??__M", "??__L").replace("?$?__M", "?$?__L").into(), true)
 }
 
-/// Without marks of types that the demangler does not know: those of C functions, and `__unaligned`
-/// and `__restrict` together.
+/// Removes marks of types that the demangler does not know: those of C functions, and `__unaligned`
+/// together with `__restrict`.
 fn with_known_types(name: &str) -> String {
     name.replace("$$J0", "").replace("PEIF", "PE")
 }
 
-/// A thunk that a virtual base's displacement is passed through (`$0` to `$5`, and two numbers), as the
-/// function that it leads to.
+/// Turns the name of a thunk that adjusts by a virtual base's displacement (`$0` to `$5`, and two
+/// numbers) into the name of the function that it leads to.
 fn without_displacement(name: &str) -> Option<String> {
     let (scope, rest) = name.split_once("@@$")?;
     let rest = rest.strip_prefix(['0', '1', '2', '3', '4', '5'])?;
@@ -77,7 +80,7 @@ fn without_displacement(name: &str) -> Option<String> {
     Some(format!("{scope}@@U{rest}"))
 }
 
-/// What follows a number: a digit, or letters up to `@`.
+/// Removes a number from the front: a digit, or letters up to `@`.
 fn without_number(text: &str) -> Option<&str> {
     let text = text.strip_prefix('?').unwrap_or(text);
     if let Some(rest) = text.strip_prefix(|digit: char| digit.is_ascii_digit()) {
@@ -90,9 +93,9 @@ fn without_number(text: &str) -> Option<&str> {
 /// The most parts that one name may have.
 pub(super) const PARTS_MAX: u64 = 1 << 20;
 
-/// At most how many parts a name has, once its references are replaced by what they refer to, as the
-/// demangler does before it writes anything. Within a list of parameters (of a function `6` or `8`, or
-/// of a template `?$`) each digit may stand for the longest list before.
+/// An upper bound of the number of parts that a name has once its references are replaced by what they
+/// refer to, as the demangler does before it writes anything. In a list of parameters (`6` or `8` begins
+/// that of a function, `?$` that of a template) each digit may stand for the longest list before it.
 pub(super) fn parts(name: &str) -> u64 {
     let mut parts: u64 = 1;
     let mut digits: u64 = 0;
@@ -118,7 +121,7 @@ pub(super) fn parts(name: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Beside `llvm-undname`, without access, calling conventions and types that are returned.
+    /// The names are those of `llvm-undname` without access, calling conventions and return types.
     #[test]
     fn names_as_llvm_has_them() {
         for (mangled, name) in [

@@ -270,8 +270,8 @@ impl Module {
 
     /// The line of a place, of those of the stretch that a function begins in.
     ///
-    /// Of procedures at one place, each has its stretch; the first of both stays. Where one has none, the
-    /// stretch may be that of another, and no line is known.
+    /// If several procedures are at one place, each has a stretch, and the first stretch is that of the
+    /// first procedure. If stretches are missing, the first may be another's, so no line is known.
     pub(super) fn line(&self, function: Place, place: Place) -> Option<(u32, u32)> {
         let next = self.stretches.partition_point(|stretch| stretch.place <= function);
         let last = self.stretches.get(next.checked_sub(1)?)?;

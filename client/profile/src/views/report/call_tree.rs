@@ -33,7 +33,7 @@ struct Node {
     /// Events in its own code.
     own: u64,
     total: Totals,
-    /// By the process or the function, and whether that was inlined.
+    /// The callees, by the process or the function and whether that was inlined.
     callees: BTreeMap<(Value, bool), Node>,
 }
 
@@ -80,7 +80,7 @@ impl CallTree {
     /// What a tree is grouped by.
     pub const KEYS: [Key; 2] = [Key::Process, Key::Symbol];
 
-    /// What code is resolved for: a call that was inlined is in the tree too.
+    /// The keys for which code is resolved. Inlined calls are in the tree, so it needs [`Key::Inline`].
     pub(super) const RESOLVED: [Key; 2] = [Key::Process, Key::Inline];
 
     /// The calls with at least 1 % of the events, each before what it called, those with the most

@@ -1,4 +1,4 @@
-//! Metrics of the rows of a report. Formulas are the tool's: here is only what a row says of each.
+//! The metrics of a report's rows. The tool evaluates the formulas; this module only has the results.
 
 use schemars::JsonSchema;
 use serde::Serialize;
