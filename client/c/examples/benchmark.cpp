@@ -1,6 +1,6 @@
 // Cycles and instructions of each iteration as user counters of google/benchmark: README.md has the
-// command. It counts with the installed driver, without one by Windows' own tracing, or on a modelled
-// machine if this is not Windows; HALPROF_MACHINE names another machine.
+// command. It counts with the installed driver or, without one, by Windows' own tracing; on other systems
+// it counts on a modelled machine. HALPROF_MACHINE names another machine.
 #include "halprof.h"
 #include <array>
 #include <benchmark/benchmark.h>

@@ -1,9 +1,9 @@
 //! Criterion with instructions beside time:
 //! `cargo run --release -p halprof-c --example criterion -- --bench`.
 //!
-//! It counts with the installed driver, without one by Windows' own tracing, or on a modelled machine if
-//! this is not Windows; `HALPROF_MACHINE` names another machine. Criterion measures batches of
-//! iterations, and a batch is what is counted.
+//! It counts with the installed driver or, without one, by Windows' own tracing; on other systems it
+//! counts on a modelled machine. `HALPROF_MACHINE` names another machine. Criterion measures batches of
+//! iterations, and each batch is counted as a whole.
 
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{Criterion, Throughput};

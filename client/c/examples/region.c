@@ -1,7 +1,7 @@
 /* Counts two regions of code, one within the other: README.md has the two lines that build and run
- * it. Without an argument it measures with the installed driver, without one by Windows' own tracing,
- * or on a modelled machine if this is not Windows; with an argument it measures on the model of that
- * name.
+ * it. Without an argument it measures with the installed driver or, if there is none, by Windows' own
+ * tracing; on other systems it measures on a modelled machine. With an argument it measures on the
+ * model of that name.
  */
 #include "halprof.h"
 #include <inttypes.h>

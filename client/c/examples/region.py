@@ -3,7 +3,7 @@
     python3 client/c/examples/region.py [FOLDER [MACHINE]]
 
 FOLDER has the library, target/release by default. Without MACHINE it measures with the installed
-driver, without one by Windows' own tracing, and elsewhere than on Windows on a modelled machine.
+driver or, if there is none, by Windows' own tracing; on other systems it measures on a modelled machine.
 """
 import ctypes
 import json

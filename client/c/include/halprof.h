@@ -103,7 +103,7 @@ typedef struct halprof_row {
   double deviation;
   // The mean without the lowest and the highest fifth.
   double trimmed_mean;
-  // The spread of empty regions. Counts below 20 times of it say little under `HALPROF_TRACING`.
+  // The spread of empty regions. Under `HALPROF_TRACING` a count below 20 spreads says little.
   uint64_t spread;
 } halprof_row;
 
@@ -123,8 +123,8 @@ const char *halprof_error_code(void);
 
 // Opens a machine: the name of a model, the path of a CPUID dump, "etw" for Windows' own tracing, or
 // NULL for the installed driver and, without one, that tracing (on systems other than Windows, NULL
-// stands for the model `sapphire-rapids`, if the library has models). By tracing only regions can be
-// counted; the name of a model is followed by ",backend=etw" for that. `abi` is `HALPROF_ABI`.
+// stands for the model `sapphire-rapids`, if the library has models). Tracing counts only regions; a
+// model is traced if ",backend=etw" follows its name. `abi` is `HALPROF_ABI`.
 //
 // # Safety
 // `machine` is NULL or ends with a 0; `*opened` is valid for a write.
@@ -306,7 +306,7 @@ int32_t halprof_counts_read(const struct halprof_counts *counts, uint64_t *value
 // As for `halprof_counts_read`.
 int32_t halprof_counts_cost(const struct halprof_counts *counts, uint64_t *values, size_t length);
 
-// The spread of empty regions, of each count: by `HALPROF_TRACING` a count below 20 times of it says
+// The spread of empty regions, for each count. Under `HALPROF_TRACING` a count below 20 spreads says
 // little. The median of those regions is subtracted from each reading already, so that
 // `halprof_counts_cost` is 0.
 //
@@ -323,8 +323,8 @@ int32_t halprof_counts_spread(const struct halprof_counts *counts,
 int32_t halprof_counts_modelled(const struct halprof_counts *counts);
 
 // The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
-// runs no threads. By `HALPROF_TRACING` each reading takes two waits of a millisecond at least: read
-// before and after a batch, not around each call. 0 if `counts` is NULL.
+// runs no threads. Under `HALPROF_TRACING` each reading makes two waits of at least a millisecond, so
+// read before and after a batch, not around each call. 0 if `counts` is NULL.
 //
 // # Safety
 // `counts` is NULL or from `halprof_counts_open`.

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn halprof_counts_cost(
     })
 }
 
-/// The spread of empty regions, of each count: by `HALPROF_TRACING` a count below 20 times of it says
+/// The spread of empty regions, for each count. Under `HALPROF_TRACING` a count below 20 spreads says
 /// little. The median of those regions is subtracted from each reading already, so that
 /// `halprof_counts_cost` is 0.
 ///
@@ -132,8 +132,8 @@ pub unsafe extern "C" fn halprof_counts_modelled(counts: *const HalprofCounts) -
 }
 
 /// The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
-/// runs no threads. By `HALPROF_TRACING` each reading takes two waits of a millisecond at least: read
-/// before and after a batch, not around each call. 0 if `counts` is NULL.
+/// runs no threads. Under `HALPROF_TRACING` each reading makes two waits of at least a millisecond, so
+/// read before and after a batch, not around each call. 0 if `counts` is NULL.
 ///
 /// # Safety
 /// `counts` is NULL or from `halprof_counts_open`.

@@ -101,7 +101,7 @@ pub struct HalprofRow {
     pub deviation: f64,
     /// The mean without the lowest and the highest fifth.
     pub trimmed_mean: f64,
-    /// The spread of empty regions. Counts below 20 times of it say little under `HALPROF_TRACING`.
+    /// The spread of empty regions. Under `HALPROF_TRACING` a count below 20 spreads says little.
     pub spread: u64,
 }
 
@@ -224,8 +224,8 @@ pub extern "C" fn halprof_error_code() -> *const c_char {
 
 /// Opens a machine: the name of a model, the path of a CPUID dump, "etw" for Windows' own tracing, or
 /// NULL for the installed driver and, without one, that tracing (on systems other than Windows, NULL
-/// stands for the model `sapphire-rapids`, if the library has models). By tracing only regions can be
-/// counted; the name of a model is followed by ",backend=etw" for that. `abi` is `HALPROF_ABI`.
+/// stands for the model `sapphire-rapids`, if the library has models). Tracing counts only regions; a
+/// model is traced if ",backend=etw" follows its name. `abi` is `HALPROF_ABI`.
 ///
 /// # Safety
 /// `machine` is NULL or ends with a 0; `*opened` is valid for a write.
@@ -411,7 +411,7 @@ pub unsafe extern "C" fn halprof_stop(
         let counts = unsafe { text::slice(counts, length) }?;
         let regions = inner.regions()?;
         alone(regions)?;
-        // By tracing there are none.
+        // Tracing has no totals.
         if !counts.is_empty() {
             copy(counts, &regions.totals()?);
         }

@@ -95,7 +95,7 @@ fn the_rust_example_counts_regions_without_the_driver() {
     assert!(!text.contains("warning") && !text.contains("not counted"), "{text}");
 }
 
-/// A program may unload the library while a session of its counts.
+/// A program may unload the library while the library still counts.
 #[test]
 fn a_library_that_is_unloaded_while_it_counts_leaves_the_program_alone() {
     let Some((_scratch, program)) = built("tests/unload.c") else { return };
@@ -188,7 +188,7 @@ fn google_benchmark_shows_what_each_iteration_counts() {
         (&"sum".into(), &"modelled machine, not silicon".into())
     );
     assert_eq!(["cycles", "instructions", "ipc"].map(|one| &row[one]), [2000.0, 5000.0, 2.5]);
-    // A batch is one region, of whose ends the cost is subtracted.
+    // A batch is one region, and the cost of its two ends is subtracted.
     let traced = [("HALPROF_MACHINE", TRACED)];
     let Some(output) = ran("g++", "--benchmark_format=json", &traced) else { return };
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -316,7 +316,7 @@ fn present(program: &str) -> bool {
     present
 }
 
-/// A model that is measured as without the driver.
+/// A model that is measured as if there were no driver.
 const TRACED: &str = "skylake,backend=etw";
 
 /// Runs the second of the README's two lines for this program, with the library that this test was
@@ -325,7 +325,7 @@ fn as_the_readme_says(program: &str, arguments: &str) -> Option<Output> {
     ran(program, arguments, &[])
 }
 
-/// The same with these variables.
+/// Does the same with these environment variables.
 fn ran(program: &str, arguments: &str, variables: &[(&str, &str)]) -> Option<Output> {
     if !present(program) {
         return None;

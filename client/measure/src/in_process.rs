@@ -147,7 +147,7 @@ const STEP: u64 = 1_000_000;
 /// The largest dump that is read; a dump of 2048 processors is smaller.
 const DUMP_BYTES_MAX: u64 = 64 << 20;
 
-/// Among the options of a model: it measures by a trace, as Windows' own tracing would.
+/// The option that makes a model measure by a trace, as Windows' own tracing would.
 const BY_TRACE: &str = ",backend=etw";
 
 /// A model without the key `backend=etw`, and whether it was there.

@@ -24,12 +24,12 @@ pub struct Record<'a> {
 
 /// What takes the events of a session, on a thread that belongs to the session.
 pub trait Consumer: Debug + Send + Sync {
-    /// Takes an event. Those of one processor come in their order.
+    /// Takes an event. The events of one processor arrive in order.
     fn record(&self, record: &Record<'_>);
-    /// Whether it wants more. This is asked after each buffer, of which there is one a second at
-    /// least; after a no, [`ended`](Self::ended) follows.
+    /// Whether it wants more events. This is asked after each buffer, at least once a second; if the
+    /// answer is no, [`ended`](Self::ended) follows.
     fn goes_on(&self) -> bool;
-    /// Nothing is delivered any more: it said no, or the session has ended.
+    /// Nothing is delivered any more: the consumer wanted no more, or the session has ended.
     fn ended(&self);
 }
 
@@ -85,7 +85,8 @@ pub struct Live {
     pub scheduler: Arc<dyn Scheduler>,
 }
 
-/// A backend after a panic is in a state that its next call finds out.
+/// Locks a backend. After a panic its session has to be ended all the same, and its next call finds out
+/// in which state it is.
 pub(crate) fn locked<L: ?Sized>(mutex: &Mutex<L>) -> MutexGuard<'_, L> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,8 +7,8 @@ use crate::tracing::session::plan::NAMES;
 use shared_types::request::session::Spec;
 use std::collections::BTreeSet;
 
-/// Whether a source of a recording is one that a user names as for counting: by any of its names, its
-/// number or its select, with or without a filter.
+/// Whether a source of a recording is the one that a user names, by the same spellings as for counting:
+/// any of its names, its number or its select, with or without a filter.
 pub fn names_source(typed: &str, source: &str) -> bool {
     let mut items = Vec::new();
     let parsed = parse_list(typed, &mut items);
@@ -61,7 +61,7 @@ fn spellings(typed: &str) -> BTreeSet<String> {
     for source in texts::all().filter(|source| number == Some(source.id.into())) {
         all.insert(source.name.to_lowercase());
     }
-    // What an alias stands for may be one itself, and Windows may call that otherwise.
+    // The target of an alias may be an alias itself, and Windows may have another name for it.
     for _ in 0..2 {
         let targets = all_aliases().filter(|alias| all.contains(&alias.name.to_lowercase()));
         let targets: Vec<String> = targets.map(|alias| alias.target.to_lowercase()).collect();

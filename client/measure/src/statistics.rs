@@ -1,6 +1,6 @@
-//! Statistics: of repeated measurements the mean, spread, confidence interval and outliers; of
-//! samples the accuracy of [proportions](proportion), and of the events that [few] of them stand for; of both the [`comparison`] with earlier ones.
-//! What was multiplexed is estimated in [`estimate`](crate::estimate).
+//! Statistics. Repeated measurements have a mean, a spread, a confidence interval and outliers. Samples
+//! have the accuracy of [proportions](proportion), and of the means that [few] of them stand for. Both
+//! have a [`comparison`] with earlier ones. [`estimate`](crate::estimate) estimates what was multiplexed.
 
 pub mod comparison;
 pub mod few;

@@ -31,8 +31,8 @@ pub fn did_you_mean(
     Some(format!("Did you mean {}?", names.join(", ")))
 }
 
-/// Whether two names are of lengths that can be alike: each name of a list is compared letter by letter
-/// with the one that is unknown, which a file may have made long.
+/// Whether names of these lengths can be alike. An unknown name from a file may be long, and is then not
+/// compared letter by letter with each name of a list.
 ///
 /// Jaro's similarity is at most (shorter / longer + 2) / 3, and Winkler adds at most 0.4 of what is
 /// missing, so the shorter has at least 0.35 of the longer's letters. A letter has 1 to 4 bytes.

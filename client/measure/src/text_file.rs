@@ -5,7 +5,7 @@ use std::string::FromUtf8Error;
 /// Decodes a file's bytes.
 ///
 /// # Errors
-/// It is neither.
+/// The bytes are neither.
 pub fn decode(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     const UTF_8: &[u8] = b"\xEF\xBB\xBF";
     if let Some(utf16) = bytes.strip_prefix(b"\xFF\xFE") {

@@ -1,8 +1,8 @@
 //! A modelled machine without a driver: its context switches arrive as Windows' own tracing delivers
 //! them.
 //!
-//! The machine does what its user makes it do: that is the work of the thread that calls, wherever the
-//! workload runs. Each thread has a processor of its own, which it leaves only to wait.
+//! A workload counts as the work of the thread that makes the machine run it, on whatever processors of
+//! the model it runs. Each thread has a processor of its own, which it leaves only to wait.
 
 use super::{InProcess, ModelledMachine};
 use crate::connection::{Connection, Setup};
@@ -69,9 +69,9 @@ struct TracedModel {
     /// How many sources the switches carry.
     counted: usize,
     threads: HashMap<u32, OwnProcessor>,
-    /// In nanoseconds.
+    /// The time in nanoseconds.
     now: i64,
-    /// What went wrong where nobody could be told.
+    /// The first error of a wait, which cannot return it; the next flush does.
     fault: Option<Error>,
 }
 

@@ -36,8 +36,8 @@ pub(super) struct Reading {
     pub(super) switches: u64,
     /// The time that the machine has slept since it started.
     pub(super) slept_ms: u64,
-    /// Where counts come from context switches: the wait that ends what was before, and the one that
-    /// begins what follows.
+    /// The waits of a reading by context switches: the first ends the stretch before the reading, and
+    /// the second begins the stretch after it.
     pub(super) waits: [Wait; 2],
     /// What the session of those switches was known to have lost.
     pub(super) lost: u64,
@@ -99,7 +99,7 @@ pub(super) trait Counters {
         self.begin()
     }
 
-    /// Waits until everything up to the last reading can be told.
+    /// Waits until the counts up to the last reading have arrived.
     fn settle(&mut self) -> Result<()> {
         Ok(())
     }

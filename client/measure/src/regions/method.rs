@@ -31,8 +31,8 @@ pub enum Method {
     /// The driver reads whole processors: everything that they do in the meantime is in the counts.
     Processors,
     /// Windows' own tracing writes the counters at each context switch, without the driver. The thread
-    /// waits at either end of a region, so that there is a switch; the kernel's work and the interrupts
-    /// while the thread runs are in the counts.
+    /// waits before and after each region, which forces a switch. The counts include the kernel's work
+    /// and the interrupts while the thread runs.
     Tracing,
 }
 

@@ -72,7 +72,7 @@ pub(super) fn sweep_on<T: Transport + Send>(
     if connection.live().is_some() {
         return Err(Error::unavailable(
             "without the driver, sources are not counted in passes",
-            "Count the region by as many sources as Windows counts at once, and again by others.",
+            "Count the region with as many sources as Windows counts at once, then again with the others.",
         ));
     }
     let mut swept: Option<Sweep> = None;

@@ -88,7 +88,7 @@ impl ThreadCounts {
     }
 
     /// The spread of empty regions, as [`RULE`](super::RULE) defines it. A count by
-    /// [`Method::Tracing`] that is below 20 times of it says little.
+    /// [`Method::Tracing`] that is below 20 spreads says little.
     pub fn spread(&self) -> CounterValues {
         self.0.reader.borrow().spread
     }
@@ -104,8 +104,8 @@ impl ThreadCounts {
     }
 
     /// Where the counts come from: [`Method::Processors`] only on a modelled machine, and
-    /// [`Method::Tracing`] only without the driver. By tracing each reading takes two waits of a
-    /// millisecond at least: read around a batch, not around a call.
+    /// [`Method::Tracing`] only without the driver. With tracing each reading makes two waits
+    /// of at least a millisecond, so read around a batch, not around a call.
     pub fn method(&self) -> Method {
         self.0.regions.method()
     }

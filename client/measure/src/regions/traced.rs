@@ -15,7 +15,7 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    /// Of the calling thread.
+    /// Watches the calling thread.
     pub(super) fn new(session: &Arc<LiveSession>) -> Self {
         let thread = session.scheduler().thread();
         session.watch(thread);

@@ -1,6 +1,6 @@
-//! Few independent events: between which numbers their mean is.
+//! The interval that contains the mean of a few independent events.
 
-/// So many events and more have a mean whose logarithm is nearly normal.
+/// From this many events on, the logarithm of their mean is nearly normal.
 pub const ENOUGH: usize = 10;
 
 /// The 95 % interval of the mean of a Poisson distribution of which 1 to 9 events were seen: half of the
@@ -18,7 +18,7 @@ const LIMITS: [(f64, f64); ENOUGH - 1] = [
     (4.115_373, 17.084_803),
 ];
 
-/// The interval if there are fewer than [`ENOUGH`] events, and any.
+/// The interval, if there is at least one event and there are fewer than [`ENOUGH`].
 pub fn limits(events: usize) -> Option<(f64, f64)> {
     LIMITS.get(events.checked_sub(1)?).copied()
 }
@@ -28,8 +28,8 @@ mod tests {
     use super::*;
     use statrs::distribution::{DiscreteCDF, Poisson};
 
-    /// At the lower end so many events and more, at the upper end so many and fewer, come by a chance of
-    /// 2.5 %.
+    /// With the mean at the lower end, n or more events have a chance of 2.5 %; with the mean at the upper
+    /// end, n or fewer have it.
     #[test]
     fn each_end_is_beyond_what_chance_explains() {
         for n in 1..ENOUGH {

@@ -2,7 +2,7 @@
 //!
 //! Each switch carries the values of its processor's counters, so what a thread counts is known from
 //! switch to switch. A thread that wants to know it at a moment of its own makes a switch: it waits
-//! for a millisecond for something that nobody does.
+//! a millisecond for an event that nobody sets.
 //!
 //! ```text
 //!  wait | body               | wait

@@ -36,7 +36,7 @@ pub fn thread_name(thread: u32) -> Option<String> {
     let length = (0..LETTERS_MAX).take_while(|&at| unsafe { letter(at).read() } != 0).count();
     // SAFETY: so many letters are in the text, which lives until it is freed below.
     let name = String::from_utf16_lossy(unsafe { slice::from_raw_parts(text, length) });
-    // SAFETY: the function's documentation has its text freed so, once.
+    // SAFETY: the function's documentation requires that its text is freed by this call, once.
     unsafe { LocalFree(text.cast()) };
     Some(name).filter(|name| !name.is_empty())
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// makes as many in a quarter of an hour.
 const SLICES_MAX: usize = 1 << 20;
 
-/// The most times of losses that are kept apart.
+/// The most losses whose times are kept apart.
 const GAPS_MAX: usize = 1024;
 
 /// A wait that a thread made so that it is switched off its processor and on again.
@@ -51,10 +51,10 @@ struct State {
     gaps: Vec<Wait>,
     /// The latest event.
     newest: i64,
-    /// What this session and those before it have lost, as far as they were asked.
+    /// What this session and earlier ones have lost, as of the last flush.
     lost: u64,
     lost_before: u64,
-    /// When a thread last needed it.
+    /// When a thread last needed the session.
     used: i64,
 }
 
@@ -98,8 +98,8 @@ impl Collector {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another session begins. What lasted from one to the other was not counted in the meantime; what
-    /// has ended before is known, even if nobody has asked for it.
+    /// Another session begins. A passage that spans both sessions has a gap between them; the counts of a
+    /// passage that ended before are known, even if nobody has asked for them.
     pub(super) fn begin_session(&self, now: i64) {
         let mut state = self.state();
         state.slices.finish();
@@ -139,7 +139,7 @@ impl Collector {
         state.lost
     }
 
-    /// It measures one thing less. What it has counted is still to be told.
+    /// A passage of the thread has ended. Its counts are still to be told.
     pub(super) fn leave(&self, thread: u32, now: i64) {
         let mut state = self.state();
         state.used = state.used.max(now);
@@ -184,7 +184,7 @@ impl Collector {
         state.newest = state.newest.max(record.time);
         match kind {
             Some(EventKind::Switch(switch)) => state.switch(record, &switch),
-            // It is not said of which processor; nor what a damaged event was.
+            // Such an event does not name the processor, and a damaged event may have been any.
             Some(EventKind::Lost) | None => state.lose_all(record.time),
             Some(_) => {}
         }
@@ -219,7 +219,8 @@ impl State {
         }
     }
 
-    /// The next thread with this identifier is another one, and may measure already: this comes late.
+    /// Forgets a thread that has ended. The event arrives late, so another thread with the same identifier
+    /// may measure already.
     fn end_thread(&mut self, thread: u32, time: i64) {
         let Some(watched) = self.watched.get_mut(&thread) else { return };
         if watched.since < time {
@@ -243,7 +244,7 @@ impl State {
     fn add_gap(&mut self, gap: Wait) {
         let is_full = self.gaps.len() == GAPS_MAX;
         match self.gaps.last_mut().filter(|_| is_full) {
-            // So many losses are one.
+            // Further losses are merged into the last one.
             Some(last) => {
                 last.from = last.from.min(gap.from);
                 last.until = last.until.max(gap.until);
@@ -322,7 +323,7 @@ impl Watched {
 
     fn forget(&mut self) {
         let first = self.open.keys().next().copied().unwrap_or(i64::MAX);
-        // Mostly all of them go, or those at the front.
+        // Usually all slices go, or only those at the front.
         self.slices.retain(|slice| slice.end >= first);
     }
 }

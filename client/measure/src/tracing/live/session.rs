@@ -8,7 +8,7 @@ use halprof_etw::Clock;
 use halprof_etw::clock::ClockType;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// A session without a region for so long is stopped: every switch of the machine costs a little
+/// After this time without a region a session is stopped: every switch of the machine costs a little
 /// more while it runs, and others may want the counters.
 const IDLE_SECONDS: i64 = 5;
 /// How long delivery may take. The flush timer alone delivers within a second.
@@ -26,8 +26,8 @@ pub struct LiveSession {
     is_running: Mutex<bool>,
 }
 
-/// Takes the events of a session. While they are delivered it keeps the session itself from nothing:
-/// if it dropped the last of those who use one, that would stop it, which waits for the delivery.
+/// Takes the events of a session. It does not own the session: if it dropped the last owner during a
+/// delivery, that would stop the session, and stopping waits for the delivery.
 #[derive(Debug)]
 struct Events {
     collector: Arc<Collector>,
@@ -97,7 +97,7 @@ impl LiveSession {
         });
         self.tracing().start_live(&self.counted, events)?;
         if let Err(error) = self.wait_for_counts() {
-            // What does not count is of no use, and what it is refused for is known.
+            // A session without counts is of no use, and the error already says why there are none.
             let _ = self.tracing().stop_live();
             return Err(error);
         }
@@ -105,8 +105,8 @@ impl LiveSession {
         Ok(())
     }
 
-    /// The first switches of a session may have no values, and where Windows attaches none at all it
-    /// says so nowhere else.
+    /// The first switches of a session may have no values, and nothing else tells whether Windows attaches
+    /// any at all.
     fn wait_for_counts(&self) -> Result<()> {
         let thread = self.scheduler().thread();
         let deadline = self.scheduler().now() + self.ticks(PATIENCE_MS);
@@ -142,7 +142,7 @@ impl LiveSession {
         // What a thread has begun in this very moment is void: its switches are never seen.
         if *is_running {
             *is_running = false;
-            // Nobody is there to be told; what could not be undone has its note.
+            // There is nobody to report an error to; the note says what could not be undone.
             let _ = self.tracing().stop_live();
         }
     }
@@ -174,7 +174,7 @@ impl LiveSession {
         Wait { from, until }
     }
 
-    /// Waits until everything has arrived that happened before. When the session pauses, it has.
+    /// Waits until all earlier events have arrived. If the session has paused, they have.
     pub fn settle(&self) -> Result<()> {
         let is_running = *locked(&self.is_running);
         if is_running { self.deliver() } else { Ok(()) }

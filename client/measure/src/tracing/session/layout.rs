@@ -29,7 +29,7 @@ const SYSTEM_LOGGER: u32 = 0x0200_0000;
 /// EVENT_TRACE_REAL_TIME_MODE: buffers are delivered to a consumer.
 const REAL_TIME: u32 = 0x100;
 /// The seconds after which the buffers of a real-time session are delivered: the fewest that the
-/// documents have. Who needs them earlier flushes.
+/// documents have. A program that needs them earlier flushes.
 const DELIVER_SECONDS: u32 = 1;
 /// Seconds after which Windows writes a whole buffer, however little is in it; 0 writes buffers
 /// when they are full. That is enough, because nobody reads the file before the session has ended.
@@ -227,20 +227,18 @@ pub(super) fn mask(timer: bool, counters: bool, switches: bool) -> [u32; 8] {
         (counters, COUNTER_SAMPLES),
         (switches, SWITCHES),
     ];
-    let mut mask = [0; 8];
-    for (_, group) in groups.iter().filter(|(traced, _)| *traced) {
-        for (word, bits) in mask.iter_mut().zip(group) {
-            *word |= bits;
-        }
-    }
-    mask
+    union(groups.into_iter().filter_map(|(traced, group)| traced.then_some(group)))
 }
 
 /// The mask of a session that has context switches and nothing else: no thread is to be named, and
 /// no rundown is to be delivered.
 pub(super) fn mask_of_switches() -> [u32; 8] {
+    union([NO_CONFIGURATION, SWITCHES])
+}
+
+fn union(groups: impl IntoIterator<Item = [u32; 8]>) -> [u32; 8] {
     let mut mask = [0; 8];
-    for group in [NO_CONFIGURATION, SWITCHES] {
+    for group in groups {
         for (word, bits) in mask.iter_mut().zip(group) {
             *word |= bits;
         }

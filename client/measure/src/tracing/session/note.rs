@@ -19,7 +19,7 @@ pub(super) struct Note {
     pub(super) process: u32,
     /// When Windows had started, in seconds since 1601.
     pub(super) boot_time: u64,
-    /// Empty where its events are delivered.
+    /// The session's file; empty if its events are delivered.
     pub(super) file: PathBuf,
     /// The intervals before the session.
     pub(super) intervals: Vec<ProfileInterval>,

@@ -22,12 +22,12 @@ use super::{
     SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing, no_branch_records,
 };
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
-use crate::live_tracing::{Consumer, Countable, LiveTracing};
+use crate::live_tracing::{Consumer, Countable, LiveTracing, locked};
 use crate::profile_source::ProfileSource;
 use shared_types::ErrorCode;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use zerocopy::IntoBytes;
 
 /// The errors of Windows that are distinguished.
@@ -91,11 +91,6 @@ struct Running {
 type End = Box<dyn FnOnce() + Send>;
 
 static RUNNING: Mutex<Option<End>> = Mutex::new(None);
-
-/// A thread that panicked leaves a session that must be ended all the same.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Ends the session of this process, if it has one, and puts back what it changed: for a thread that
 /// is about to end the process.
@@ -342,7 +337,7 @@ impl<C: Calls> Sessions<C> {
             return Ok(());
         }
         if left.is_real_time() {
-            // It has no file that says whose it is. Of this folder it is if there is its note.
+            // It has no file that shows its owner. It belongs to this folder if the folder has its note.
             let is_noted = Note::read(folder).is_some_and(|note| note.file.as_os_str().is_empty());
             if !is_noted {
                 return Err(busy_elsewhere());
@@ -664,7 +659,7 @@ fn no_session() -> Error {
 /// Who counts regions by the session is not known: another account's note cannot be read.
 fn busy_elsewhere() -> Error {
     Error::unavailable(
-        "a program of another account counts regions of its own by Windows' own tracing",
+        "a program of another account already counts its regions by Windows' own tracing",
         "Wait until it ends. If it was killed, an elevated `logman stop halprof-etw -ets` ends what it left.",
     )
 }
