@@ -174,7 +174,7 @@ fn a_trace_and_a_recording_of_the_same_branches_are_exported_alike() {
             assert!(text == expected, "{path:?}, {}", format.name());
         }
     }
-    // The value of each record that nobody documents is in the recording that was made of the trace.
+    // The undocumented value of each record is kept in the recording that was made from the trace.
     let mut raw = 0;
     let mut source = file::open(&converted).expect("a recording");
     let visit = &mut |_: &Sample, own: RecordedBranches<'_>| {
@@ -218,7 +218,7 @@ fn branches_of_a_switch_of_threads_are_left_out() {
     write_recording(&path, &samples);
     let counts = |of_trace: bool| {
         if of_trace {
-            // As it is made of a trace.
+            // The recording is written again, as one that was made from a trace.
             let mut metadata = Metadata::default();
             metadata.sources.push(Source { name: SOURCE.to_owned(), ..Source::default() });
             let mut writer = Writer::create(&path, &metadata).expect("created");
@@ -240,7 +240,7 @@ fn branches_of_a_switch_of_threads_are_left_out() {
         (read.records, read.tables[0].sections[0].taken)
     };
     let all = RecordCounts { samples: 4, records: 4, ..RecordCounts::default() };
-    // The driver's records are of the processor, and of whatever thread.
+    // The driver's records belong to the processor, whatever thread it ran.
     assert_eq!(counts(false), (all, 4));
     assert_eq!(counts(true), (RecordCounts { switching: 1, ..all }, 3));
 }

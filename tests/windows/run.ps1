@@ -430,7 +430,8 @@ Invoke-Step 'tracing samples one process, and nothing is missing' {
     Assert-That ($others.Count -eq 0) "$($others.Count) other processes are in it"
     "$($answer.samples) samples of process $($busy.Id) alone"
 }
-# Unrun. branches.etl is what Windows wrote: what its third field means, only such a file can tell.
+# This step has not run yet. Only a file that Windows wrote, such as its branches.etl, can tell what the third
+# field of an entry means.
 Invoke-Step 'tracing records branches' {
     $source = $Windows | Where-Object { $_.Name -match '^BranchInstruction' } | Select-Object -First 1
     if ($null -eq $source) {
@@ -452,7 +453,7 @@ Invoke-Step 'tracing records branches' {
     Assert-That ($answer.branches.records -gt 0) 'no sample has a branch record'
     $edges = Get-Answer 'etw-branches-edges' "report `"$file`" --by edge,module"
     $records = $edges.records
-    # Code leads from each record to the next newer one. In the wrong order, about half of them do not.
+    # Code leads from each record to the next newer one. In the wrong order, many of them would not.
     Assert-That (4 * $records.foreign -lt $records.records) "$($records.foreign) of $($records.records) records do not lead to the next"
     Assert-That (4 * $records.dropped.without_sample -lt $answer.samples) "$($records.dropped.without_sample) events are of no sample"
     "$($records.records) records, at most $($edges.depth) in each of $($records.samples) samples; left out: $($records.dropped.without_sample) events of no sample, $($records.dropped.empty) entries of zeros, $($records.dropped.no_branches) that no branch made, $($records.unresolved) in no module, $($records.foreign) foreign. Please send branches.etl"

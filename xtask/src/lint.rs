@@ -1,5 +1,5 @@
 //! `cargo xtask lint`: rustfmt, clippy and rustdoc, for this machine, for Windows, and for the
-//! driver's target; and the licences of dependencies, and their known faults.
+//! driver's target. It also checks the licences and known faults of dependencies.
 
 use crate::{dependencies, exe, has_subcommand, setup, side_by_side, suite, sys};
 use anyhow::{Context, Result};

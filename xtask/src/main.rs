@@ -39,7 +39,8 @@ enum Task {
     /// Writes what is generated from types: the JSON schemas, docs/requests.md, and the lists of the
     /// debugger's script.
     Documents,
-    /// Runs rustfmt, clippy and rustdoc, for this machine, for Windows, and for the driver's target.
+    /// Runs rustfmt, clippy and rustdoc, for this machine, for Windows, and for the driver's target, and
+    /// checks the licences and known faults of dependencies.
     Lint,
     /// Runs the fast tests; run `lint` and `test` before each commit.
     Test(test::Options),

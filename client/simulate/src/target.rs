@@ -174,10 +174,10 @@ fn named(name: &str, executable: &Executable, functions: Vec<Function>) -> Resul
     }
 }
 
-/// At most so many functions are listed.
+/// The most functions that an error lists.
 const LISTED: usize = 8;
 
-/// Functions as a range can name them: those that share a name by their addresses.
+/// Lists functions as a range can name them. Functions that share a name are listed by address.
 fn choices(functions: &[Function], executable: &Executable) -> String {
     let typed = |function: &Function| {
         let name = &function.name;

@@ -372,7 +372,7 @@ impl Output {
         if self.is_json() {
             let result = ErrorResult { error: error.failure() };
             let object = self.object("error", self.modelled.get(), result);
-            // Whoever reads standard output does not learn of it there.
+            // Standard output does not take the object, so the error goes to standard error.
             if object.and_then(|text| self.print(&text)).is_err() {
                 put_error(&format!("halprof: {}", Escaped(error)));
             }

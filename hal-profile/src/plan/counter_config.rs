@@ -162,7 +162,7 @@ fn fixed_shift(counter: Counter) -> u32 {
     4 * u32::from(counter.index() % 16)
 }
 
-/// Whether RDPMC does not reach the counter, or has errata.
+/// Whether the counter is read by RDMSR, because RDPMC does not reach it or has errata.
 pub(crate) fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
     let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
     // RDPMC does not exist before the Pentium MMX, and has errata there.

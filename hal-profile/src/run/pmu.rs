@@ -472,7 +472,7 @@ pub(crate) fn read(machine: &mut impl Machine, refusals: Refusals, counter: &Act
     } else {
         machine.read_pmc(config.pmc)
     };
-    // Of a Merge pair RDMSR returns the upper half too, which is no part of this counter's value.
+    // For a Merge pair RDMSR also returns the upper half, which is no part of this counter's value.
     value & config.width.mask()
 }
 

@@ -25,7 +25,7 @@
 //! the counter would run. Every processor of the family has them, and a hypervisor that took the rest
 //! of a select has no reason to refuse them.
 //!
-//! Where the registers belong to the family, before leaf 0x0A, there is nothing to promise: of Pentium
+//! Where the registers belong to the family, before leaf 0x0A, there is nothing to promise: on Pentium
 //! and P6 only RDPMC is tried, because a hypervisor intercepts it by a control of its own.
 
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
@@ -113,7 +113,8 @@ pub(crate) fn each_register<E>(
     lbr::each_register(capabilities, &cpu_program.recording, visit)
 }
 
-/// The registers of one counter, and of the next if it takes that too. Of a Pentium or P6 only RDPMC.
+/// Visits the registers of one counter, and of the next if it takes that too. On Pentium and P6 it visits
+/// only RDPMC.
 fn each_of_counter<E>(
     capabilities: &Capabilities,
     config: &CounterConfig,
@@ -146,7 +147,7 @@ fn each_of_counter<E>(
     rdpmc_of(config, visit)
 }
 
-/// RDPMC of one counter, if that is how it is read.
+/// Visits RDPMC of one counter, if the counter is read by RDPMC.
 fn rdpmc_of<E>(
     config: &CounterConfig,
     visit: &mut impl FnMut(Touch) -> Result<(), E>,

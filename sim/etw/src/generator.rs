@@ -470,7 +470,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A sample of a thread that was switched in at a time.
+    /// Writes a sample of a thread that was switched in at `begin`.
     fn sample(&mut self, (time, processor, thread): (i64, u16, u32), source: u32, begin: i64) {
         let in_kernel = thread == IDLE || self.rng.u32(..3) == 0;
         let user: Vec<u64> =
@@ -530,7 +530,7 @@ impl<'a> Generator<'a> {
         };
         let mut written = vec![(time, entries)];
         if fate == Fate::WithSwitch {
-            // At the switch there is no sample, and so nothing of its records counts.
+            // There is no sample at the switch, so none of its records counts.
             let left_out = branches.left_out;
             written.push((begin, branches.of_other().entries));
             branches.left_out = LeftOut { without_sample: left_out.without_sample + 1, ..left_out };

@@ -21,8 +21,8 @@ const LONGEST_US: u64 = 24 * 3600 * 1_000_000;
 /// The real program that a machine runs, which is known when it begins.
 pub type SharedProgram = Rc<RefCell<Option<Program>>>;
 
-/// `ERROR_NOT_SUPPORTED`: what Windows is taken to answer for a processor without branch records. No
-/// document says it.
+/// `ERROR_NOT_SUPPORTED`, which Windows is assumed to answer for a processor without branch records. No
+/// document says so.
 const NOT_SUPPORTED: u32 = 50;
 
 /// A backend that measures a modelled machine by a trace.

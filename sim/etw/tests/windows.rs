@@ -277,7 +277,7 @@ impl Calls for FakeWindows {
             Class::TraceLbrConfigurationInfo => {
                 ("branches", true, format!("branches {:X?}", words(data)))
             }
-            // At most four.
+            // Windows takes at most four.
             Class::TraceLbrEventListInfo if data.len() <= 16 => {
                 ("branch hooks", true, format!("branch hooks {:X?}", words(data)))
             }

@@ -49,7 +49,7 @@ fn without_rdpmc_counters_are_read_by_rdmsr<B: Backend>() {
     }
 }
 
-/// A program's own would end the program.
+/// A program's own RDPMC would end the program.
 fn without_rdpmc_user_mode_does_not_get_it<B: Backend>() {
     for model in ["skylake", "zen4", "pentium3"] {
         let mut client = last_refuse_rdpmc::<B>(model);
@@ -62,7 +62,7 @@ fn without_rdpmc_user_mode_does_not_get_it<B: Backend>() {
     }
 }
 
-/// Windows would read their counters by it.
+/// Windows would read the counters of threads by RDPMC.
 fn without_rdpmc_threads_are_not_counted<B: Backend>() {
     for model in ["skylake", "zen4"] {
         let mut client = last_refuse_rdpmc::<B>(model);

@@ -405,16 +405,10 @@ fn head(annotated: &Annotated, width: Width) -> String {
     explanations.iter().fold(text, |text, line| text + &width.prose(0, line) + "\n")
 }
 
-/// What else its code is called: aliases, and functions that the linker folded.
+/// The other names of the code: aliases, and functions that the linker folded into it.
 fn also(annotated: &Annotated) -> Option<String> {
-    const MOST: usize = 5;
-    let names = annotated.also.iter().take(MOST).map(|name| Escaped(name).to_string());
-    let names = names.collect::<Vec<_>>().join(", ");
-    match annotated.also.len() {
-        0 => None,
-        all if all > MOST => Some(format!("also {names} and {} more", all - MOST)),
-        _ => Some(format!("also {names}")),
-    }
+    let names: Vec<String> = annotated.also.iter().map(|name| Escaped(name).to_string()).collect();
+    (!names.is_empty()).then(|| format!("also {}", abbreviated(&names)))
 }
 
 /// The share of a source's events at an instruction, and its samples, coloured by heat: red from 5 %,

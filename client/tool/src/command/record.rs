@@ -236,7 +236,7 @@ impl BranchRequest {
         self.kinds.iter().chain(&self.modes).fold(0, |bits, kind| bits | kind.driver)
     }
 
-    /// What Windows is to leave out. Of the modes, the bit of each leaves the other one out.
+    /// What Windows is to leave out. The bit of one mode leaves out the other mode.
     fn windows_filter(&self) -> u32 {
         let is_named = |kind: &Kind| self.kinds.is_empty() || self.kinds.contains(&kind);
         let kinds = KINDS.iter().filter(|kind| !is_named(kind));

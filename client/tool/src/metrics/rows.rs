@@ -1,10 +1,11 @@
 //! Metrics of rows of samples: a function's instructions per cycle.
 //!
-//! A row has the events of each source, estimated from samples. Each source's error is independent of
-//! the others', so the interval of a metric has the squares of what each error does to it (G. Y. Zou and
-//! A. Donner, Construction of confidence limits about effect measures: a general approach, Statistics in
-//! Medicine 27, 2008). Of a ratio that is the interval of log(a / b) with the variances of log(a) and
-//! log(b) added, which no interval around a / b itself would keep for few samples.
+//! A row has the events of each source, estimated from samples. The errors of sources are independent, so
+//! each changes the metric by some distance, and the metric's interval is as wide as the root of the sum of
+//! the squares of these distances (G. Y. Zou and A. Donner, Construction of confidence limits about effect
+//! measures: a general approach, Statistics in Medicine 27, 2008). For a ratio a / b, this is the interval
+//! of log(a / b), whose variance is the sum of those of log(a) and log(b). With few samples, an interval
+//! around a / b itself would hold the true value less often than it promises.
 
 use super::sampled::{LogBounds, Sampled, effective};
 use super::{Metrics, Requested, SECONDS, Term, with_filter};
@@ -18,9 +19,9 @@ use halprof_profile::views::report::{Report, RowMetric, Table};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// What metrics of lines lack.
+/// The warning about metrics of lines.
 pub(crate) const SKID_OF_LINES: &str = "metrics of lines are rough: skid books part of a line's samples \
-    on the lines that ran next, of each source by another distance; those of functions are less affected";
+    on lines that ran next, at a distance that differs by source; metrics of functions are less affected";
 
 /// The metrics that were requested for the rows of a report.
 pub(crate) struct RowMetrics<'a> {
@@ -64,7 +65,8 @@ impl<'a> RowMetrics<'a> {
         Ok(Self { requested, sources })
     }
 
-    /// The same for the sources of a report of so many recordings, which has a table by processor.
+    /// The same for the sources of a report that was read from this number of recordings, and that has a
+    /// table by processor.
     pub(crate) fn of_report(
         metrics: &'a Metrics,
         requested: &[Requested<'a>],
@@ -108,7 +110,7 @@ impl<'a> RowMetrics<'a> {
         sources.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// The metrics of each table's rows: none for rows that no ratio is true of.
+    /// The metrics of each table's rows; none for the tables that [`refusal`] names.
     pub(crate) fn of_tables(&self, tables: &[Table]) -> Vec<ByRow> {
         let indexes: HashMap<&str, usize> =
             self.sources.iter().enumerate().map(|(index, (name, _))| (&**name, index)).collect();
@@ -168,7 +170,7 @@ impl<'a> RowMetrics<'a> {
             row.reason = Some(format!("no sample of {}", none.join(" and ")));
             return row;
         }
-        // The formula where one source has so many times the events.
+        // The value of the formula if one source had `factor` times its events.
         let with = |changed: usize, factor: f64| {
             let value = |name: &str| {
                 let index = *of.sources.get(name)?;
@@ -331,11 +333,11 @@ pub(crate) fn check(requested: &Requested<'_>) -> Result<()> {
 pub(crate) fn refusal(by: &[Key]) -> Option<&'static str> {
     if by.contains(&Key::Address) {
         return Some(
-            "of a single address a metric is an artefact: skid moves the samples of each source to other instructions",
+            "a metric of a single address is an artefact: skid moves the samples of each source to other instructions",
         );
     }
     by.contains(&Key::Source)
-        .then_some("a metric is of several sources, and these rows are of one each")
+        .then_some("a metric needs several sources, and each of these rows is of one")
 }
 
 /// The error that nothing was sampled that a metric needs.

@@ -41,7 +41,7 @@ impl Sampled {
         let mut all = source.map(|source| source.unfiltered).unwrap_or_default();
         let begun = source.map_or(0, |source| source.period_events);
         let period = all.events.checked_div(all.samples).unwrap_or(begun);
-        // A trace does not say of which source they are.
+        // A trace does not say which source sampled idle threads, so each source gets all these samples.
         all.add(Totals::alike(recording.idle_samples(), period));
         let slices = source.and_then(|source| source.slices.as_ref());
         let in_step = source.and_then(|source| recording.in_step.get(&*source.name));
@@ -58,8 +58,8 @@ impl Sampled {
         Self { all, missing: 0.0, multiplexing: Some(0.0), in_step: 1 }
     }
 
-    /// Runs that are added up. The error of times is that of the worst: what made it so in one run may
-    /// be the same in the next.
+    /// Several runs as one. The error of times is that of the worst run, because its cause may be the same
+    /// in every run.
     pub(crate) fn sum<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::exact(Totals::default());
         for run in runs {

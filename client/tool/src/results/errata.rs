@@ -166,13 +166,15 @@ fn select(catalog: &Catalog, spec: &Spec) -> Option<u64> {
 /// The text below a table: a line for each erratum whose effect on a count is known. A number alone
 /// would tell a reader nothing.
 pub(crate) fn text<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
+    below(&lines(rows))
 }
 
-/// The same with those of which only the number is known, for whoever asks about one event.
+/// The same with the errata of which only the number is known: for someone who asks about one event.
 pub(crate) fn all<'a>(rows: impl IntoIterator<Item = (&'a str, &'a [Erratum])>) -> String {
-    let lines = lines_of(rows, |_| true);
+    below(&lines_of(rows, |_| true))
+}
+
+fn below(lines: &[String]) -> String {
     if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 

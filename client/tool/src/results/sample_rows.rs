@@ -32,7 +32,7 @@ pub(crate) fn absent_fields(by: &[Key]) -> Vec<&'static str> {
     let others = Key::ALL.iter().flat_map(|key| key.fields());
     let others = others.filter(|field| !is_requested(field)).copied();
     let callees = ["self", "total"].into_iter().filter(|_| !has_totals(by));
-    // They have columns of their names.
+    // Metrics have columns of their own, by their names.
     others.chain(callees).chain(["metrics"]).collect()
 }
 
@@ -118,7 +118,8 @@ pub(crate) fn metric_cells(metric: &RowMetric) -> [String; 2] {
     }
 }
 
-/// How many digits after the point show three of a number.
+/// How many digits after the point are shown: three significant ones of a number from 1 on, and thousandths
+/// of a smaller one.
 fn digits(value: f64) -> usize {
     match value.abs() {
         100.0.. => 0,

@@ -29,12 +29,12 @@ pub(crate) struct RowBuilder<'a> {
 
 /// The rows of some runs.
 pub(crate) struct RunRows {
-    /// Of the complete runs: their means, if there are several.
+    /// The counts of the complete run, or the means of several.
     pub(crate) counts: Vec<CountRow>,
-    /// Of the sums over processors, or over those of each core type; those that were requested, of each
-    /// processor if each has rows of its own.
+    /// The metrics of the sums over processors, or over the processors of each core type. If each processor
+    /// has rows of its own, so have the metrics that were requested.
     pub(crate) metrics: Vec<MetricRow>,
-    /// Of each run, if there are several.
+    /// The counts of each run, if there are several.
     pub(crate) each: Vec<Vec<CountRow>>,
 }
 

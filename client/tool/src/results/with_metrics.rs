@@ -38,7 +38,7 @@ pub(crate) fn check(
     if query.tables.is_empty() {
         return refuse(metrics, "a call tree has none");
     }
-    // Of the tables that no option names, those that have none do without.
+    // Without `--by`, a table whose rows can have no metrics is shown without them.
     let named = query.tables.iter().filter(|_| !options.by.is_empty());
     named.filter_map(|by| rows::refusal(by)).try_for_each(|why| refuse(metrics, why))
 }
@@ -67,16 +67,16 @@ pub(crate) fn read(
     Ok((report, metrics.serving()))
 }
 
-/// With all rows, because one that is left out of a source's table may be in another's, and with how
-/// many processors each source has samples of.
+/// The same query for all rows, because a row that is left out of one source's table may be in another's,
+/// and for a table by processor, which says on how many processors each source has samples.
 pub(crate) fn widened(query: &Query) -> Query {
     let mut query = Query { rows: None, ..query.clone() };
     query.tables.push(vec![Key::Processor]);
     query
 }
 
-/// The report that has the samples of sources that `--source` does not name too; `None` if it names
-/// none. A metric of rows of cycles needs more than cycles.
+/// The report with the samples of all sources, also of those that `--source` does not name; `None` if it
+/// names none. A metric in the rows of cycles needs other sources than cycles.
 fn with_all_sources(
     files: &[PathBuf],
     mut query: Query,

@@ -114,7 +114,7 @@ fn text(event_set: &EventSet, index: usize, by: ChosenBy) -> String {
     let how = match by {
         ChosenBy::Clock => "by the clock",
         ChosenBy::Count => "by counting 0.1 s",
-        ChosenBy::Table => "by what is usual",
+        ChosenBy::Table => "by a table of usual rates",
     };
     format!("{label}: a period of about {}, {how}", thousands(event_set.period(index)))
 }

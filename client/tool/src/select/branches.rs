@@ -43,7 +43,7 @@ fn dropped(kept: &RecordCounts) -> Option<String> {
     let switching = match kept.switching {
         0 => String::new(),
         records => format!(
-            ", {} are of samples within the kernel's switch of threads, and so of the thread before",
+            ", {} belong to samples within the kernel's switch of threads, and so to the thread before",
             thousands(records)
         ),
     };
@@ -64,7 +64,7 @@ fn dropped(kept: &RecordCounts) -> Option<String> {
 pub(crate) fn dropped_of_trace(dropped: &DroppedBranches) -> Option<String> {
     let DroppedBranches { without_sample, no_branches, .. } = *dropped;
     let parts = [
-        (without_sample, "events with branch records, because they are of no sample"),
+        (without_sample, "events with branch records that belong to no sample"),
         (no_branches, "branch records whose target cannot be code"),
     ];
     let parts = parts.into_iter().filter(|&(number, _)| number != 0);

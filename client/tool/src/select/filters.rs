@@ -45,8 +45,8 @@ fn addresses(text: &str) -> Result<Range<u64>> {
     })
 }
 
-/// The same, where each function that the options name is decided on: of the functions with samples,
-/// those that the name means best. Says which these are, unless the name is the whole name of one.
+/// The same, with each name of a function settled: it stands for those functions with samples that it
+/// means best. Says which these are, unless it is the whole name of one.
 pub(crate) fn settled(
     options: &args::Filters,
     files: &[PathBuf],
@@ -87,7 +87,14 @@ pub(crate) fn explain_empty_result(
     let Ok(report) = Report::read_all(files, &Query { tables, ..Query::default() }, path) else {
         return warnings;
     };
-    let functions = functions(files, &Filter::default(), path).unwrap_or_default();
+    let functions = if options.symbol.is_empty() {
+        BTreeSet::new()
+    } else {
+        functions(files, &Filter::default(), path).unwrap_or_default()
+    };
+    let modules = report.recording.modules.iter();
+    let paths: Vec<Arc<str>> =
+        modules.filter_map(|module| module.path.as_deref().map(Arc::from)).collect();
     let is_function = |text: &str| {
         let pattern = FunctionPattern::new(text);
         functions.iter().any(|function| function.meaning(&pattern).is_some())
@@ -98,7 +105,7 @@ pub(crate) fn explain_empty_result(
         let values: Vec<&Value> = rows.flat_map(|row| &row.values).collect();
         for text in texts {
             let is_known = key == Key::Symbol && is_function(text)
-                || values.iter().any(|value| is_meant(text, value, &report));
+                || values.iter().any(|value| is_meant(text, value, &paths));
             if !is_known {
                 let names: BTreeSet<String> =
                     values.iter().flat_map(|value| names_of(value)).collect();
@@ -112,27 +119,22 @@ pub(crate) fn explain_empty_result(
 }
 
 /// Whether a name that a user typed is that of what samples have.
-fn is_meant(text: &str, value: &Value, report: &Report) -> bool {
-    let paths = || -> Vec<Arc<str>> {
-        let modules = report.recording.modules.iter();
-        modules.filter_map(|module| module.path.as_deref().map(Arc::from)).collect()
-    };
+fn is_meant(text: &str, value: &Value, paths: &[Arc<str>]) -> bool {
     match value {
         Value::Symbol { module, symbol: Some(symbol) } => {
-            FunctionPattern::new(text).matches(module, &paths(), symbol)
+            FunctionPattern::new(text).matches(module, paths, symbol)
         }
         Value::Module(module) => {
-            let own = paths();
-            let own: Vec<Arc<str>> =
-                own.into_iter().filter(|path| path.ends_with(&**module)).collect();
+            let own = paths.iter().filter(|path| path.ends_with(&**module));
+            let own: Vec<Arc<str>> = own.map(Arc::clone).collect();
             Pattern::new(text).matches_module(module, &own)
         }
         value => names_of(value).iter().any(|name| Pattern::new(text).matches(name)),
     }
 }
 
-/// How what samples have can be typed: a process and a thread also by their numbers, a function with and
-/// without its module, and by its own name alone.
+/// What a user can type for a value of samples: for a process or a thread also its number, for a function
+/// its name with and without its module, and its own name alone.
 fn names_of(value: &Value) -> Vec<String> {
     let numbered = |name: &Option<Arc<str>>, id: Option<u32>| {
         let name = name.as_deref().map(str::to_owned);

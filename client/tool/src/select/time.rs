@@ -38,7 +38,7 @@ pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<
         return Ok(units.round() as u64);
     }
     Err(Error::usage(
-        // The digits of a larger number would fill a line.
+        // Written out, a larger number would fill a line with digits.
         if value.abs() < 1e18 {
             format!("`{option} {value}` is out of range")
         } else {

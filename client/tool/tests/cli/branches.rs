@@ -179,7 +179,7 @@ fn an_export_has_the_records_newest_first() {
     assert!(!std::fs::read_to_string(out).expect("a file").contains("MMAP2"));
 }
 
-/// By Windows' own tracing: a model writes the trace that Windows would.
+/// A model writes the trace that Windows' own tracing would.
 #[test]
 fn branches_by_tracing_are_those_of_the_code_that_ran() {
     let Some(built) = binaries::pe() else { return };

@@ -267,7 +267,8 @@ fn each_form_has_the_metrics() {
     }
 }
 
-/// Of a trace that others made: the ratio of two sources in each process, against sums of its samples.
+/// The ratio of two sources in each process of a trace that others made is compared with the sums of its
+/// samples.
 #[test]
 fn metrics_of_a_trace_are_those_of_its_samples() {
     let trace =

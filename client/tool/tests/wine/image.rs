@@ -26,7 +26,7 @@ const SYSTEM: &[&str] = &[
     "ws2_32.dll",
 ];
 
-/// The size that users are promised, in bytes.
+/// The size that the executable stays below, in bytes; no page promises it.
 const LARGEST: usize = 12_000_000;
 
 fn exe() -> Option<Vec<u8>> {

@@ -31,7 +31,7 @@ pub struct LeftOut {
 
 /// The records of one sample.
 pub(super) struct Recorded {
-    /// As Windows writes them, newest first.
+    /// The records as Windows writes them, newest first.
     pub(super) entries: Vec<Entry>,
     /// The branches that were taken.
     pub(super) taken: Vec<(u64, u64)>,
@@ -40,7 +40,7 @@ pub(super) struct Recorded {
 /// Marks an entry that no branch made, in its target.
 const NO_BRANCH: u64 = 1 << 61;
 
-/// Where the code of another program is, which the sampled process has not.
+/// The address of another program's code, which the sampled process does not have.
 const ELSEWHERE: u64 = 0x5000_0000;
 
 /// The branches that modelled samples have before them.
@@ -65,7 +65,7 @@ pub(super) enum Fate {
 }
 
 impl Branches {
-    /// Of user code that goes this way again and again.
+    /// The branches of user code that goes this way again and again.
     pub(super) fn new(
         recording: BranchRecording,
         way: Arc<[Passed]>,
@@ -95,7 +95,7 @@ impl Branches {
         let next = self.rng.usize(..self.way.len().max(1));
         let entered = kernel.zip(self.way.get(next));
         let interrupt = entered.map(|(to, at)| (at.from, to, BranchKind::Other));
-        // Twice around, because not all branches on the way are taken.
+        // This goes around twice, because not all branches on the way are taken.
         let before = (1..=2 * self.way.len()).filter_map(|back| {
             let length = self.way.len();
             let branch = self.way.get((next + 2 * length - back) % length)?;
@@ -134,7 +134,7 @@ impl Branches {
             self.left_out.empty += room as u64;
             entries.resize(entries.len() + room, Entry::default());
         } else if fate == 2 && self.pointer_size == PointerSize::Eight && !entries.is_empty() {
-            // It is there besides the branches, and takes the place of the oldest.
+            // The false entry is added to the branches, and takes the place of the oldest.
             self.left_out.no_branches += 1;
             let at = self.rng.usize(..entries.len());
             let false_entry = Entry { to: entries[at].to ^ NO_BRANCH, ..entries[at] };

@@ -218,7 +218,7 @@ fn modes_are_refused_by_name_and_other_methods_by_theirs() {
     assert_eq!(regions.totals().expect_err("whole processors").code(), "unavailable");
 }
 
-/// One clear error at the beginning, not one for each region.
+/// The error comes once, at the beginning, and not for each region.
 #[test]
 fn who_may_not_trace_is_told_once() {
     let machines = Machines::new(2, 1, USUAL);
@@ -252,7 +252,7 @@ fn what_a_killed_process_left_is_ended() {
     let mut next = machines.connection();
     drop(regions(&mut next).expect("nobody holds it"));
     assert_eq!(machines.calls()[..2], ["stop", "start"]);
-    // Without a note it is another account's, which may be measuring.
+    // A session without a note belongs to another account, which may be measuring.
     machines.windows.machine().session = Some(Properties::real_time(2));
     machines.calls();
     let refused = regions(&mut next).expect_err("it may be in use");
@@ -296,7 +296,8 @@ fn a_passage_with_losses_is_discarded_and_run_once_more() {
     }
 }
 
-/// Its regions are never counted, and what the next thread with its number does is not added to them.
+/// The regions of the ended thread are never counted, and what the next thread with its number does is
+/// not added to them.
 #[test]
 fn a_thread_that_ends_in_a_region_leaves_nothing_to_the_next_of_its_number() {
     let machines = Machines::new(3, 4, USUAL);

@@ -36,7 +36,7 @@ pub(crate) struct Habits {
     pub(crate) interrupts_one_in: u32,
     /// What the kernel does for a thread on either side of a wait.
     pub(crate) switch_cost: u64,
-    /// What it does more, by chance.
+    /// The most that it does on top of that, by chance.
     pub(crate) switch_noise: u64,
     /// The switches at the beginning of a session that have no values.
     pub(crate) first_without_values: u32,
@@ -183,7 +183,7 @@ impl Threads {
         self.schedule().session = Some(session);
     }
 
-    /// It ends. What is not delivered is gone.
+    /// The session ends. Events that were not delivered are gone.
     pub(crate) fn end_session(&self) {
         let mut schedule = self.schedule();
         schedule.session = None;
@@ -211,7 +211,7 @@ impl Schedule {
         if let Some(processor) = self.processors.iter().position(own) {
             return processor;
         }
-        // Not in place of another thread that is measured.
+        // The chosen thread does not take the place of another thread that is measured.
         let is_free = |&processor: &usize| {
             let running = self.processors[processor].running;
             running == IDLE || running >= OTHERS

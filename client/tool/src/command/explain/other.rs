@@ -1,4 +1,5 @@
-//! What is neither an error code nor a source of the machine: a metric, an erratum, a number of Windows.
+//! Explains what is neither an error code nor a source of the machine: a metric, an erratum, or an error of
+//! Windows.
 
 use super::{ExplainResult, section};
 use crate::metrics::{Metrics, WorseWhen};
@@ -11,7 +12,7 @@ use halprof_setup::installation::meanings;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
-/// Numbers from here on are no source's.
+/// Every source has a number below this.
 const SOURCES: u64 = 0x100;
 
 /// HRESULT_FROM_WIN32: the upper half of an HRESULT that has a Win32 error in its lower one.
@@ -92,7 +93,7 @@ fn of_erratum(topic: &str, catalog: &Catalog) -> Option<ExplainResult> {
         sections.push(section("Named for", format!("{list} (Intel's list of events)")));
     }
     let summary = if known.is_empty() {
-        "An erratum of this processor. What it does to a count is in Intel's specification update for it; halprof knows only the events for which Intel's list names it."
+        "An erratum of this processor. Intel's specification update says what it does to a count; halprof knows only the events for which Intel's list names it."
     } else {
         "An erratum that concerns counts or samples."
     };
@@ -113,14 +114,14 @@ fn of_windows(topic: &str) -> Option<ExplainResult> {
     let mut names = BTreeSet::new();
     for error in tracing_errors().filter(|error| error.number == own) {
         names.insert(error.name);
-        sections.push(section("Of tracing", format!("{} {}", error.means, error.hint)));
+        sections.push(section("From tracing", format!("{} {}", error.means, error.hint)));
     }
     // A number may be known as itself, too: NTSTATUS values and errors of SetupAPI have 32 bits.
     let all = meanings(own).chain(meanings(number).filter(|_| own != number));
     for meaning in all {
         names.extend((!meaning.name.is_empty()).then(|| meaning.name.to_owned()));
         let text = format!("{}: {}. {}", meaning.of, meaning.why, meaning.hint);
-        sections.push(section("Of the driver", text));
+        sections.push(section("From the driver", text));
     }
     if sections.is_empty() {
         return None;
@@ -130,7 +131,7 @@ fn of_windows(topic: &str) -> Option<ExplainResult> {
     Some(ExplainResult {
         topic: topic.to_owned(),
         kind: "windows",
-        summary: format!("{own} ({own:#x}){name}: an error of Windows, as halprof meets it."),
+        summary: format!("{own} ({own:#x}){name}: an error of Windows that halprof can show."),
         sections,
         ..ExplainResult::default()
     })

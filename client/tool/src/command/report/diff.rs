@@ -146,7 +146,7 @@ pub(super) fn run(
     let mut query = widened(query);
     let mut named = Filter::default();
     if !metrics.1.is_empty() {
-        // A metric of rows of cycles needs more than cycles.
+        // A metric in the rows of cycles needs other sources than cycles.
         named.sources = std::mem::take(&mut query.filter.sources);
     }
     let [mut reports, after] =

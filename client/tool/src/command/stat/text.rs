@@ -182,7 +182,7 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
 
 fn is_shown(row: &Row<'_>, interval: &Interval) -> bool {
     match row {
-        // Events that only top-down needs are not: its parts show what they say.
+        // Events that only top-down needs are not shown: its parts say the same.
         Row::Count(count) => interval.rows.topdown.is_empty() || count.requested.is_some(),
         // Metrics of processes and threads are in the tables at the end: a line of them below each count
         // would be more lines than counts.

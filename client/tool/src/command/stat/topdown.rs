@@ -297,7 +297,7 @@ impl CpuType {
         if own().any(|row| row.level == 1 && row.reason.is_some()) {
             return None;
         }
-        // Of equal parts none is the largest.
+        // If several parts are equally large, none is the largest.
         let only =
             |parts: Vec<&'a str>| if parts.len() == 1 { parts.first().copied() } else { None };
         let part = largest(None).and_then(only)?;
