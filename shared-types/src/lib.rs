@@ -14,6 +14,8 @@
 //! as on x86.
 #![no_std]
 #![forbid(unsafe_code)]
+// People outside this project read the crate, so each public item is documented.
+#![warn(missing_docs)]
 
 mod branch;
 pub mod device;

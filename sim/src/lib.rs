@@ -3,10 +3,6 @@
 //! A processor is built from the CPUID leaves of a real one. Whatever silicon refuses with #GP,
 //! reserved bits and widths included, is refused here.
 #![forbid(unsafe_code)]
-#![allow(
-    missing_docs,
-    reason = "only this project reads the crate; a name that says everything needs no doc"
-)]
 
 pub mod cpu;
 pub mod historic;

@@ -5,6 +5,8 @@
 //! Structures only grow at the end, and callers pass the length of theirs; `halprof_open` takes the
 //! version of the header.
 #![expect(unsafe_code, reason = "C lends pointers and has no lifetimes")]
+// People outside this project read the crate and its halprof.h, so each public item is documented.
+#![warn(missing_docs)]
 
 pub mod counts;
 mod errors;

@@ -11,6 +11,8 @@
 //! The layouts come from Microsoft's documentation (evntrace.h, evntcons.h, \[MS-XCA\]) where it has
 //! them, else from what public readers and real files agree on; each module names its source.
 #![forbid(unsafe_code)]
+// People outside this project read the crate, so each public item is documented.
+#![warn(missing_docs)]
 
 pub mod buffer;
 pub mod bytes;

@@ -12,6 +12,8 @@
 //! assert_eq!(event.select(), 0x412E);
 //! ```
 #![forbid(unsafe_code)]
+// People outside this project read the crate, so each public item is documented.
+#![warn(missing_docs)]
 
 mod map;
 

@@ -20,6 +20,8 @@
 //! [`selection`] reads what a user types, [`describe`] puts what a machine reports into words, and
 //! [`Error`] says what was refused. The types that
 //! requests and replies carry, such as [`wire::request::counts::Count`], are in [`wire`].
+// People outside this project read the crate, so each public item is documented.
+#![warn(missing_docs)]
 
 pub mod catalog;
 mod connection;

@@ -7,10 +7,6 @@
 //!
 //! A recording is untrusted data. Nothing here calls Windows or writes to a terminal.
 #![forbid(unsafe_code)]
-#![allow(
-    missing_docs,
-    reason = "only this project reads the crate; a name that says everything needs no doc"
-)]
 
 pub mod aggregate;
 pub mod budget;

@@ -92,7 +92,6 @@ pub enum AccessKind {
 }
 
 /// What Windows is called for. Each error is a Win32 error.
-#[expect(missing_docs, reason = "each says in its name what it does")]
 pub trait Calls {
     fn account(&mut self, name: &str) -> std::result::Result<Account, u32>;
     fn has_privilege(&mut self, sid: &str) -> std::result::Result<bool, u32>;

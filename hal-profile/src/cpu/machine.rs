@@ -4,7 +4,6 @@ use zerocopy::FromZeros;
 
 /// The result of CPUID: EAX, EBX, ECX, EDX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
-#[expect(missing_docs, reason = "the registers' names")]
 pub struct CpuidResult {
     pub eax: u32,
     pub ebx: u32,

@@ -1,7 +1,6 @@
 //! What stands in the place of `historic` in halprof.sys: no processor gets one of its interfaces
 //! (`historic-not-built`), so there is no select and no raw family of theirs, and nothing to write.
 
-#![expect(missing_docs, reason = "see the folder that this stands for")]
 #![expect(
     clippy::unused_self,
     clippy::trivially_copy_pass_by_ref,

@@ -10,7 +10,6 @@
 
 pub mod generator;
 mod modelled;
-#[expect(missing_docs, reason = "fields have the names of what is written")]
 pub mod write;
 
 pub use modelled::{ModelledTracing, SharedProgram};
