@@ -403,6 +403,8 @@ impl Catalog {
             }
         }
         let specs = ways.into_iter().map(|(encoding, cpu_types)| {
+            // 0 on the wire means every CPU type, those without counters included, so the mask
+            // stays where there is one of these.
             let all = cpu_types.count_ones() as usize == self.all_types;
             let spec = Spec { cpu_types: if all { 0 } else { cpu_types }, ..spec };
             match encoding {
@@ -458,6 +460,8 @@ impl Catalog {
         let reserved = RESERVED_BITS.iter().filter(|(bit, _)| select & bit != 0);
         let names: Vec<&str> = reserved.map(|(_, name)| *name).collect();
         let without = RESERVED_BITS.iter().fold(select, |select, (bit, _)| select & !bit);
+        // Only these three have EN and INT in these places: Pentium's CESR, and NetBurst's ESCR and
+        // CCCR, are laid out differently.
         if names.is_empty() || !matches!(self.interface, I::Emon | I::Amd64 | I::P6) {
             return Ok(());
         }
@@ -588,6 +592,8 @@ fn has_type(mask: u64, cpu_type: u8) -> bool {
 
 /// The bit of a processor's CPU type in a mask of CPU types.
 const fn type_bit(processor: &Processor) -> u16 {
+    // The number is from the wire, and a mask has 16 bits: the remainder keeps the shift from
+    // overflowing.
     1 << (processor.cpu_type % 16)
 }
 
@@ -611,6 +617,8 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
     let prefixed = format!("{PROFILE}{text}");
     let unprefixed = after_profile(text);
     let id = parse_number(text);
+    // Each spelling is tried on all sources before the next one, so that a name as it is listed
+    // wins over another source's shorter one.
     let spellings: [&dyn Fn(&Source) -> bool; 5] = [
         &|source| equals(source.name),
         &|source| equals(source.symbol),

@@ -281,6 +281,8 @@ impl<T: Transport> Connection<T> {
         room: usize,
     ) -> Result<(R, &[u8])> {
         let mut length = self.send(code, request.as_bytes(), room.min(REPLY_BYTES_MAX))?;
+        // Once only: a side that needs more again contradicts itself, and its second refusal is the
+        // error.
         if let Some(needed) = needs_more(self.output.get(..length).unwrap_or_default()) {
             length = self.send(code, request.as_bytes(), needed)?;
         }
@@ -365,6 +367,8 @@ fn later(error: Error) -> Error {
 fn parse<R: Reply>(code: RequestCode, reply: &[u8]) -> Result<(R, &[u8])> {
     let short = || malformed(code, format!("it has only {} bytes", reply.len()));
     let (header, _) = ReplyHeader::read_from_prefix(reply).map_err(|_| short())?;
+    // This comes before everything else that the reply says, which another version may lay out
+    // differently.
     if header.version != WIRE_VERSION {
         return Err(Error::Refused(Refusal {
             code: ErrorCode::VersionMismatch,

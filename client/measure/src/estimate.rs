@@ -130,6 +130,8 @@ impl Estimate {
         }
         sum.value = match sum.never_scheduled_cpus {
             0 => Some(known),
+            // Zero on the other processors would be scaled to zero, a claim about one that nobody
+            // has seen.
             _ if known == 0 => None,
             _ => scale(known, sum.enabled, known_enabled),
         };
@@ -166,6 +168,7 @@ impl Spread {
         } else {
             1.0
         };
+        // The quantile is one-sided: 99 % below it are 98 % between both bounds.
         student_t(0.99, freedom) * self.variance.sqrt() + self.by_time
     }
 }
@@ -187,6 +190,8 @@ fn spread(count: &Count) -> Option<Spread> {
     }
     let (enabled, running) = (float(count.enabled), float(count.running));
     let rate = float(count.counted) / running;
+    // In the midst of a slice, its events and time are in the count and its squares are not:
+    // without the limit by the number of slices, `n` comes out too large and the bound too small.
     let slices = (running * running / wide(count.time_squared)).min(float(count.slices));
     let residuals = wide(count.count_squared) - 2.0 * rate * wide(count.count_by_time)
         + rate * rate * wide(count.time_squared);

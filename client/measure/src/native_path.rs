@@ -15,6 +15,7 @@ const ROOTS: [&str; 2] = ["\\SystemRoot\\", "%SystemRoot%\\"];
 /// The path in a form that programs can open. A relative path is below `windows`, the Windows
 /// folder; a path on none of the volumes is unchanged.
 pub fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String {
+    // What follows may also be `UNC\` or a volume's GUID, which do not open without their prefix.
     if let Some(rest) = behind(native, "\\??\\").filter(|rest| has_drive(rest)) {
         return rest.to_owned();
     }
@@ -23,6 +24,7 @@ pub fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String {
     }
     let of_volume = |volume: &Volume| {
         let rest = behind(native, &volume.device)?;
+        // HarddiskVolume1 is also how HarddiskVolume12 begins.
         rest.starts_with('\\').then(|| format!("{}{rest}", volume.drive))
     };
     if let Some(path) = volumes.iter().find_map(of_volume) {

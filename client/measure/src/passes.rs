@@ -115,6 +115,8 @@ impl<T: Transport> Splitter<'_, T> {
 }
 
 fn too_many(refusal: &Refusal, requested: usize) -> bool {
+    // A limit that is not below what was asked for would have the same sources asked for again,
+    // without end.
     refusal.code == ErrorCode::TooManySources && (1..requested as u64).contains(&refusal.detail)
 }
 

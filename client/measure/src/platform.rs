@@ -31,7 +31,8 @@ pub(crate) trait Profile {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadData {
     pub(crate) switches: u32,
-    /// The counters, in the order of the driver's list.
+    /// The counters, in the order of the driver's list; Windows has room for 16 (MAX_HW_COUNTERS,
+    /// winnt.h).
     pub(crate) counters: [u64; 16],
 }
 

@@ -187,6 +187,8 @@ mod instructions {
 
     #[cfg(windows)]
     pub(super) fn rdpmc(ecx: u32) -> u64 {
+        // RDPMC waits for no instruction before it, and later ones may overtake it (Intel SDM,
+        // RDPMC): hence the fences.
         let (low, high): (u32, u32);
         // SAFETY: it reads a counter, or the processor refuses it and the program ends.
         unsafe {

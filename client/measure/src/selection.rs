@@ -274,6 +274,8 @@ pub(crate) fn after_profile(text: &str) -> &str {
 
 /// A number in decimal or, after `0x`, in hexadecimal.
 pub fn parse_number(text: &str) -> Option<u64> {
+    // `parse` and `from_str_radix` also take a sign, so the digits are checked first, here and
+    // below.
     let decimal = text.bytes().all(|byte| byte.is_ascii_digit());
     parse_hexadecimal(text).or_else(|| decimal.then(|| text.parse().ok())?)
 }

@@ -235,6 +235,8 @@ impl<'a, T: Transport> Session<'a, T> {
             )?;
             self.changes = head.changes;
             let page = counts(SNAPSHOT, &head, body)?;
+            // A request for a first page makes a new reading, and the counts of two readings do not
+            // belong together.
             if *time.get_or_insert(head.time) != head.time {
                 return Err(malformed(SNAPSHOT, "its pages are of two readings"));
             }

@@ -105,7 +105,7 @@ fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
 }
 
 /// A quantile, linearly interpolated between its neighbours, as the distance from the smallest
-/// value.
+/// value: a float has that exactly where it has not enough bits for the value.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

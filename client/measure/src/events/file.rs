@@ -108,6 +108,7 @@ fn event(row: &ListedEvent) -> Option<Event> {
         msr: u32::try_from(msr).ok().filter(|msr| *msr != 0),
         alone: flag(&row.taken_alone),
         deprecated: flag(&row.deprecated),
+        // Intel's lists have the word `null` where there are none.
         errata: if errata == "null" { "" } else { errata }.to_owned(),
         description: row.brief_description.clone(),
     })

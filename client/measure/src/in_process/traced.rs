@@ -58,6 +58,8 @@ pub fn listed<T: Transport>(connection: &mut Connection<T>) -> Result<Countable>
     };
     let sources = connection.sources(false)?.iter().filter(is_listed).map(source).collect();
     let processors = connection.processors()?;
+    // Windows has one answer for the machine (class 22), so it is that of the processor with the
+    // fewest.
     let counters = processors.iter().map(|processor| processor.counter_mask.count_ones()).min();
     Ok(Countable { sources, counters })
 }
@@ -159,6 +161,7 @@ impl LiveTracing for TracedModel {
         let spec = |&source| Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() };
         let specs: Vec<Spec> = counted.iter().map(spec).collect();
         let effective = self.session.configure(&Setup { specs, ..Setup::default() }, false)?;
+        // A session of Windows' tracing counts all its sources at once; none of them take turns.
         if effective.head.slices > 1 {
             return Err(Error::NoFreeCounters { sources: counted.len() });
         }
@@ -220,6 +223,7 @@ impl Scheduler for ModelScheduler {
 
 /// A number that no other thread of the process has.
 fn number_of_thread() -> u32 {
+    // Windows' own identifiers are multiples of 4.
     static NEXT: AtomicU32 = AtomicU32::new(IDLE + 4);
     thread_local! {
         static NUMBER: Cell<u32> = const { Cell::new(IDLE) };

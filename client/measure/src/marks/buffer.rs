@@ -91,6 +91,8 @@ impl Buffer {
                 "Marks need Windows or Linux on x64, and 32 MiB of memory.",
             )
         })?;
+        // The token has to differ from those of other buffers, because an inherited handle's number
+        // may stand for something else; the standard library seeds each of its hashers at random.
         let token = RandomState::new().hash_one(timestamp());
         memory.shared().begin(token);
         Ok(Self {
@@ -188,6 +190,8 @@ impl Reader {
         else {
             return false;
         };
+        // The state is read before the count: a thread stores its last count before it closes the
+        // chunk, so a chunk that is seen closed is read to its end.
         let now = state.load(Acquire);
         if now == State::FREE {
             return false;
@@ -203,6 +207,7 @@ impl Reader {
             return true;
         };
         let closed = now == State::CLOSED;
+        // All marks are copied, so a thread may fill the chunk again while they are checked.
         *read = if closed { 0 } else { count };
         let owner = chunk.owner.load(Relaxed);
         for mark in new {

@@ -175,6 +175,8 @@ impl Shared {
 
 impl Chunk {
     pub(super) fn free(&self, state: &AtomicU32) {
+        // In this order: the thread that takes the chunk must not find the old count, which the
+        // recorder would read as marks.
         self.count.store(0, Relaxed);
         state.store(State::FREE, Release);
     }
@@ -220,6 +222,7 @@ impl Name {
 
     /// The name, copied and then checked; `None` where there is none.
     pub(super) fn read(&self) -> Option<String> {
+        // In any state but ready a high bit is left, and no name is as long as that.
         let length = self.state.load(Acquire) ^ Self::READY;
         let length = usize::try_from(length).ok()?;
         let words = self.words.iter().map(|word| word.load(Relaxed));

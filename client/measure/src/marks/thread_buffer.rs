@@ -53,11 +53,15 @@ impl<'a> ThreadBuffer<'a> {
     #[cold]
     fn next(&self, shared: &'a Shared) -> bool {
         self.close();
+        // Read before the search: what is freed while it goes on makes the next mark search again.
+        // Without this number, each mark on a full buffer would look at all chunks.
         let freed = shared.freed.load(Acquire);
         if self.refused.get() == Some(freed) {
             return false;
         }
         for (state, chunk) in shared.states.iter().zip(&shared.chunks) {
+            // A plain load goes first, because a failed exchange also takes the line of 16 states
+            // from the processors that use them.
             let free = state.load(Relaxed) == State::FREE;
             let take = || state.compare_exchange(State::FREE, State::TAKEN, Acquire, Relaxed);
             if free && take().is_ok() {

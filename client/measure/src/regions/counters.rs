@@ -90,9 +90,9 @@ impl Discard {
 
 /// The counters of the thread that created this.
 pub(super) trait Counters {
-    /// Reads everything, the time stamp last.
+    /// Reads everything, the time stamp last: the passage has none of the reading's own time.
     fn begin(&mut self) -> Result<Reading>;
-    /// Reads everything, the time stamp first.
+    /// Reads everything, the time stamp first, for the same reason.
     fn end(&mut self) -> Result<Reading>;
     /// Reads everything at a moment that ends one stretch and begins the next.
     fn now(&mut self) -> Result<Reading> {

@@ -170,6 +170,7 @@ fn by_thread<'a, T: Transport>(
     session.start()?;
     let offered = offer(session, method, platform);
     if offered.is_err() {
+        // The next method configures the session again, and CONFIGURE takes a stopped one only.
         session.stop()?;
     }
     offered
@@ -183,7 +184,9 @@ fn offer<'a, T: Transport>(
     let rdpmc = method == Method::Rdpmc;
     let (mask, counters) = session.thread_counters()?;
     let mask = if rdpmc { 0 } else { mask };
-    // This thread tries it once, on behalf of all threads that will count.
+    // This thread tries it once, on behalf of all threads that will count, and stops at once,
+    // because Windows profiles a thread once at a time. A refusal comes before RDPMC is allowed, so
+    // that nothing is left to give back.
     platform.profile(mask).map_err(refused)?;
     if rdpmc {
         session.allow_rdpmc()?;

@@ -73,6 +73,8 @@ impl Counters for Traced {
     }
 
     fn between(&self, begin: &Reading, end: &Reading) -> std::result::Result<Reading, Discard> {
+        // Asked even of a passage that turns out to be void, because this also closes what `begin`
+        // opened.
         let counts = self.session.between(self.thread, (begin.waits[1], begin.lost), end.waits[0]);
         begin.awake_until(end)?;
         let counts = counts.map_err(|void| match void {

@@ -15,6 +15,7 @@ pub fn wilson_interval_at(deviations: f64, proportion: f64, n: f64) -> (f64, f64
     let middle = (proportion + square / (2.0 * n)) / (1.0 + square / n);
     let variance = proportion * (1.0 - proportion) / n + square / (4.0 * n * n);
     let half = deviations * variance.max(0.0).sqrt() / (1.0 + square / n);
+    // At proportions of 0 and 1, rounding must not put an end on the wrong side.
     ((middle - half).clamp(0.0, proportion), (middle + half).clamp(proportion, 1.0))
 }
 

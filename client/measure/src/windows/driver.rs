@@ -67,6 +67,8 @@ impl Driver {
             // has completed in the meantime there is nothing to cancel, which is no failure.
             unsafe { CancelIoEx(self.device.as_raw_handle(), overlapped) };
         }
+        // TRUE below waits for the end even after a cancellation: until then Windows may still
+        // write into the buffers of the request.
         let mut returned = 0;
         // SAFETY: the handle is open, `overlapped` is as the caller says, and `returned` is valid
         // for a write.

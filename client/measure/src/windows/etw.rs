@@ -329,6 +329,8 @@ fn folder_of_administrators() -> io::Result<PathBuf> {
     if parsed == FALSE {
         return Err(io::Error::last_os_error());
     }
+    // The folder is created with its access: if that were set afterwards, others could open the
+    // folder in between.
     let attributes = SECURITY_ATTRIBUTES {
         nLength: size_of::<SECURITY_ATTRIBUTES>() as u32,
         lpSecurityDescriptor: descriptor,

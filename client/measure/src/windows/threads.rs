@@ -92,7 +92,8 @@ impl Platform for Windows {
     }
 }
 
-/// How long the machine has slept since it started.
+/// How long the machine has slept since it started: the tick count goes on in sleep, and unbiased
+/// interrupt time does not.
 pub(super) fn slept_ms() -> u64 {
     // SAFETY: it has no preconditions.
     let with_sleep = unsafe { GetTickCount64() };

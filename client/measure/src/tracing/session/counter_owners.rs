@@ -87,6 +87,7 @@ pub(super) fn sessions(bytes: &[u8]) -> Vec<CounterSession> {
     while let Ok(([next, logger, sources, events], _)) = <[u32; 4]>::read_from_prefix(rest) {
         // The upper half of the logger's word is reserved.
         sessions.push(CounterSession { logger: logger as u16, sources, events });
+        // An offset that is shorter than an entry would lead back into this one, again and again.
         match rest.get(next as usize..) {
             Some(following) if next as usize >= HEAD => rest = following,
             _ => break,

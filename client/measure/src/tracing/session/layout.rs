@@ -187,7 +187,8 @@ const fn event(guid: u128, kind: u8) -> ClassicEventId {
 const PERF_INFO: u128 = 0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc;
 const THREAD: u128 = 0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c;
 
-/// The samples that have stacks: of the timer and of counters. Each needs to be named.
+/// The samples that have stacks: of the timer and of counters. Each needs to be named, because the
+/// first alone gives no stacks to the second.
 pub(super) const STACKS: [ClassicEventId; 2] = [event(PERF_INFO, 46), event(PERF_INFO, 47)];
 /// The events that carry counts: context switches.
 pub(super) const COUNTED: [ClassicEventId; 1] = [event(THREAD, 36)];

@@ -42,7 +42,8 @@ pub(crate) const NAMES: [(&[&str], &[&str]); 9] = [
 const COUNTED_BY_DEFAULT: [&str; 6] =
     ["cycles", "instructions", "branches", "branch-misses", "cache-misses", "cache-references"];
 
-/// The most sources that every version of Windows can count in one session.
+/// The most sources that every version of Windows can count in one session: Windows 8 has room for
+/// four (ETW_PMC_SUPPORT, as G. Chappell describes it).
 pub const COUNTERS: u32 = 4;
 
 /// Cycles or instructions between samples where no interval is given: about a thousand samples a second

@@ -13,6 +13,7 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<ProfileSource> {
     let mut rest = bytes;
     while let Some((name, [next, id, min_interval, max_interval])) = entry(rest) {
         sources.push(ProfileSource { id, name, min_interval, max_interval, interval: 0 });
+        // An offset that is shorter than an entry would lead back into this one, again and again.
         match rest.get(next as usize..) {
             Some(following) if next as usize >= NAME => rest = following,
             _ => break,

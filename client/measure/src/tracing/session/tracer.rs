@@ -593,6 +593,8 @@ impl<C: Calls> Sessions<C> {
             Err(INSTANCE_NOT_FOUND) => running.state.ended = Some(running.end_by_itself()),
             Err(error) => return Err(self.refused("end its session", error)),
         }
+        // The session ends before its intervals do: what it still samples would get the earlier
+        // ones.
         self.restore(&running.note);
         Note::remove(&running.folder);
         Ok((running.file, running.state))

@@ -5,7 +5,8 @@ use std::fmt::{self, Formatter};
 
 /// Where Windows looks for custom sources when it starts.
 const ROOT: &str = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\WMI\ProfileSource";
-/// The value of Intel's architecture.
+/// The value of Intel's architecture, as Microsoft's Generate-PmuRegFile.ps1 (MSO-Scripts) writes
+/// it; no document lists the values.
 const INTEL: u64 = 2;
 /// The values of [`extended_bits`], which are absent where they are 0.
 const EXTENDED: [&str; 4] = ["CMask", "CMaskInvert", "AnyThread", "EdgeDetect"];
