@@ -31,7 +31,6 @@ const X2APIC_LVTPC: u32 = 0x834;
 /// The core cannot be informed of a #GP: on Windows it would be a bug check. It is kept here
 /// instead.
 pub struct Cpu {
-    /// The processor.
     pub processor: Processor,
     /// What silicon refused, in order.
     pub faults: Vec<Fault>,
@@ -74,6 +73,8 @@ impl Cpu {
             if self.faults.len() < FAULTS_KEPT {
                 self.faults.push(fault);
             }
+            // The core has no way to be told of a #GP: it continues with 0, and the fault is kept
+            // for whoever drives the model.
             T::default()
         })
     }
@@ -103,6 +104,7 @@ impl Machine for Cpu {
     }
 
     fn try_read_msr(&mut self, msr: u32) -> Result<u64, AccessRefused> {
+        // Not kept as a fault: the core asks this way where it can handle a refusal.
         self.processor.rdmsr(msr).map_err(|_| AccessRefused)
     }
 
@@ -126,6 +128,7 @@ impl Machine for Cpu {
     }
 
     fn write_apic(&mut self, offset: u32, value: u32) {
+        // LVTPC is the only register of the page that accepts a write.
         self.writes_lvtpc();
         let result = self.processor.write_apic(offset, value);
         self.refuse(result);

@@ -118,6 +118,7 @@ impl Model {
         let Some(opened) = self.handles.get(&handle) else {
             return (NtStatus::ACCESS_DENIED, 0);
         };
+        // The I/O manager checks the code's access bits before the driver sees the request.
         if !io_manager_grants(code, &opened.granted) {
             return (NtStatus::ACCESS_DENIED, 0);
         }
@@ -129,6 +130,7 @@ impl Model {
             process: opened.process,
             kernel_addresses: opened.kernel_addresses,
         };
+        // METHOD_BUFFERED: one buffer serves input and output, as long as the longer of them.
         self.buffer.clear();
         self.buffer.extend_from_slice(input);
         self.buffer.resize(input.len().max(output.len()), 0);

@@ -31,7 +31,6 @@ pub enum SpecError {
     /// A file that cannot be read.
     #[error("cannot read `{path}`: {error}")]
     Read {
-        /// The file.
         path: String,
         /// Why not.
         #[source]
@@ -40,7 +39,6 @@ pub enum SpecError {
     /// A file that is not a dump.
     #[error("`{path}` is not a CPUID dump: {error}")]
     Dump {
-        /// The file.
         path: String,
         /// Why not.
         #[source]

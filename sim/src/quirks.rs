@@ -10,7 +10,6 @@ use thiserror::Error;
 /// One option, as shown to people.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The quirk.
     pub quirk: Quirk,
     /// What `quirks=` takes.
     pub name: &'static str,
@@ -272,7 +271,6 @@ impl Quirks {
         self.and(Self::of(quirk))
     }
 
-    /// These and those.
     pub const fn and(self, others: Self) -> Self {
         Self {
             bits: self.bits | others.bits,
@@ -281,12 +279,10 @@ impl Quirks {
         }
     }
 
-    /// Whether the processor has it.
     pub const fn has(self, quirk: Quirk) -> bool {
         self.bits & Self::of(quirk).bits != 0
     }
 
-    /// Whether there are none.
     pub const fn is_empty(self) -> bool {
         self.bits == 0 && self.unreadable.is_none() && self.unwritable.is_none()
     }
@@ -324,7 +320,6 @@ impl Quirks {
         })
     }
 
-    /// Their rows.
     pub fn rows(self) -> impl Iterator<Item = &'static Row> {
         QUIRKS.iter().filter(move |row| self.has(row.quirk))
     }

@@ -126,6 +126,8 @@ impl ServiceHost {
         else {
             return;
         };
+        // A counter below its preset may have its interrupt pending: the interrupt is let in before
+        // the poll reports it missed.
         if waits {
             self.let_in(index);
             if let Some(mut local) = self.local(index) {
@@ -193,6 +195,7 @@ impl Processors for ServiceHost {
     }
 
     fn number(&self, index: usize) -> (u16, u16) {
+        // A group of Windows holds up to 64 processors.
         ((index / 64) as u16, (index % 64) as u16)
     }
 
@@ -202,6 +205,7 @@ impl Processors for ServiceHost {
         work: impl FnOnce(&mut Local<'_, Cpu>) -> T + Send,
     ) -> Option<T> {
         let result = self.local(index).map(|mut local| work(&mut local));
+        // The work ran with interrupts masked, as in the driver's DPC.
         self.let_in(index);
         result
     }
@@ -294,6 +298,7 @@ impl Processors for ServiceHost {
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
         if self.left {
+            // What an earlier session could not give back is tried again first, as the driver does.
             self.release_counters();
         }
         let refused = |error, status| Err(Unreserved { error, status });
@@ -325,6 +330,7 @@ impl Processors for ServiceHost {
             return;
         }
         self.reserved = None;
+        // The last interrupt may have left LVTPC masked, and nobody handles it any more.
         for index in (0..self.count()).filter(|_| handled) {
             if let Some(mut local) = self.local(index) {
                 local.unmask();

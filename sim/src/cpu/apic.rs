@@ -197,6 +197,8 @@ impl Apic {
 
     /// The unit requests its interrupt; if LVTPC is masked, the request is lost.
     pub(crate) fn deliver(&mut self, masks_on_delivery: bool) {
+        // KVM drops the request, and no manual says what silicon does: the model takes the worse
+        // case.
         if !self.accepts() {
             return;
         }
@@ -242,6 +244,8 @@ impl Apic {
     fn register(&self, offset: u32) -> Option<u32> {
         match offset {
             ID => Some(self.id),
+            // Bits 23:16 are the highest LVT entry: 5 with LVTPC and the thermal sensor's, 3 on the
+            // Pentium (SDM vol. 3, "Local APIC Version Register").
             VERSION if self.since_p6 => Some(0x0005_0014),
             VERSION => Some(0x0003_0010),
             LVTPC if self.since_p6 => Some(self.lvtpc.into_bits()),
@@ -291,6 +295,8 @@ fn may_change(from: Mode, to: Mode) -> bool {
 fn base_writable(leaves: &Leaves) -> u64 {
     let physical_bits = match leaves.get(0x8000_0008, 0).eax & 0xFF {
         bits @ 13..=52 => bits,
+        // Without the leaf the width is generally 36 (SDM vol. 3, "Enumeration of Paging Features
+        // by CPUID"); a page needs more than 12 bits, and 52 is the architectural limit.
         _ => 36,
     };
     let page = (1 << physical_bits) - 0x1000;

@@ -10,7 +10,7 @@ pub(crate) struct Value {
     width: u32,
     /// Bits that work.
     sound: u64,
-    /// Counts left to the wrap when the value was last set.
+    /// Counts left to the wrap when the value was last set: what quirks take for the period.
     span: u64,
 }
 
@@ -97,7 +97,10 @@ impl Input {
     /// counts in no mode is treated as none.
     pub(crate) fn connect(&mut self, feed: Option<Feed>, now: &Counts) {
         let feed = feed.filter(|feed| feed.user || feed.kernel);
+        // A select rewritten with its own value keeps `seen`, which may be above the present
+        // amount.
         if self.feed != feed {
+            // Only a stop is late: a new feed takes over the input at once.
             let stopped = self.feed.filter(|_| self.stops_late && feed.is_none());
             self.ending =
                 stopped.map(|feed| Ending { feed, seen: feed.amount(now), left: LATE_STOP });
@@ -106,7 +109,6 @@ impl Input {
         }
     }
 
-    /// From now on it stops late.
     pub(crate) fn stop_late(&mut self) {
         self.stops_late = true;
     }
@@ -125,7 +127,6 @@ impl Input {
         added + self.ending.as_mut().map_or(0, |ending| ending.take(now))
     }
 
-    /// What is connected.
     pub(crate) fn feed(&self) -> Option<Feed> {
         self.feed
     }
@@ -156,17 +157,16 @@ impl Counter {
         Self { value: Value::new(width), input: Input::default() }
     }
 
-    /// The value, in the counter's width.
     pub(crate) fn value(&self) -> u64 {
         self.value.get()
     }
 
-    /// Sets the value; bits above the width are dropped.
     pub(crate) fn set(&mut self, value: u64) {
         self.value.set(value);
     }
 
-    /// A write through IA32_PMCx: sets the low 32 bits, and copies bit 31 into those above.
+    /// A write through IA32_PMCx: sets the low 32 bits, and copies bit 31 into those above (SDM
+    /// vol. 3, "Full-Width Writes to Performance Counter Registers").
     pub(crate) fn set_extended(&mut self, value: u64) {
         self.set(i64::from((value as u32).cast_signed()).cast_unsigned());
     }
@@ -177,12 +177,10 @@ impl Counter {
         self.input.reset();
     }
 
-    /// The counts left to the wrap when it was last written.
     pub(crate) fn span(&self) -> u64 {
         self.value.span()
     }
 
-    /// All ones in the counter's width.
     pub(crate) fn mask(&self) -> u64 {
         self.value.mask()
     }
@@ -192,7 +190,6 @@ impl Counter {
         self.input.connect(feed, now);
     }
 
-    /// What is connected.
     pub(crate) fn feed(&self) -> Option<Feed> {
         self.input.feed()
     }
@@ -212,7 +209,6 @@ impl Counter {
         self.input.amount_after(self.value.until_wrap())
     }
 
-    /// Calls `visit` with its parts.
     pub(crate) fn parts(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
         visit(&mut self.value, std::slice::from_mut(&mut self.input));
     }

@@ -62,6 +62,8 @@ impl Leaves {
 
     /// The x2APIC id of leaf 0x1F or 0x0B, otherwise the initial APIC id of leaf 1 (EBX\[31:24\]).
     pub fn apic_id(&self) -> u32 {
+        // Leaf 0x1F comes first: it is a superset of 0x0B. An EBX of 0 means that the leaf is not
+        // there, whatever leaf 0 says (SDM vol. 2A, "CPUID").
         let topology = [0x1F, 0xB].map(|leaf| self.get(leaf, 0));
         match topology.iter().find(|leaf| leaf.ebx != 0) {
             Some(leaf) => leaf.edx,
@@ -74,12 +76,10 @@ impl Leaves {
         self.get(1, 0).ecx >> 31 == 1
     }
 
-    /// Its quirks.
     pub fn quirks(&self) -> Quirks {
         self.quirks
     }
 
-    /// Whether the leaf exists at all.
     pub fn contains(&self, leaf: u32) -> bool {
         self.leaves.contains_key(&leaf)
     }

@@ -22,7 +22,6 @@ impl Delivery {
         Self { quirks, seed: seed.into(), asked: 0, under_way: None, storming: false }
     }
 
-    /// Back to power-on.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.quirks, self.seed as u32);
     }
@@ -37,7 +36,6 @@ impl Delivery {
         self.quirks.has(quirk) && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
-    /// The interrupt that is under way.
     pub(crate) fn under_way(&self) -> Option<Watch> {
         self.under_way
     }
@@ -47,6 +45,7 @@ impl Delivery {
     pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
         let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
         if self.quirks.has(Quirk::SmallestReload) && too_near {
+            // Not counted as a request: silicon never raises this one.
             return false;
         }
         self.asked += 1;
@@ -57,6 +56,7 @@ impl Delivery {
         match overflow {
             Some(watch) if self.quirks.has(Quirk::Late) => {
                 let at = watch.at.saturating_add(self.delay(watch.span));
+                // The local APIC holds one request for a vector, however many overflows ask for it.
                 self.under_way.get_or_insert(Watch { at, ..watch });
                 false
             }

@@ -13,19 +13,14 @@ pub enum Event {
     BranchMisses,
     /// Reference cycles while not halted, at the rate of the time-stamp counter.
     RefCycles,
-    /// References to the last cache level.
     LlcReferences,
-    /// Misses of the last cache level.
     LlcMisses,
     /// Accesses to the first-level data cache.
     L1dAccesses,
-    /// Misses of the first-level data cache.
     L1dMisses,
     /// Fetches from the first-level instruction cache.
     L1iFetches,
-    /// Misses of the first-level instruction cache.
     L1iMisses,
-    /// Floating-point operations.
     FpOperations,
     /// One that a workload names, by its index among those.
     Named(u8),
@@ -89,6 +84,8 @@ impl Event {
             Self::L1iFetches => 9,
             Self::L1iMisses => 10,
             Self::FpOperations => 11,
+            // The parser refuses more names; the remainder keeps every other caller inside the
+            // array.
             Self::Named(place) => KINDS + usize::from(place) % NAMED_MAX,
         }
     }
@@ -192,14 +189,14 @@ impl Counts {
 /// every cycle.
 pub const BURST: u64 = 4;
 
-/// The same of an event that can be added many times in one cycle: AMD's retired FLOPs, up to 64.
+/// The same of an event that can be added many times in one cycle: AMD's retired FLOPs, up to 64
+/// (PPR for AMD Family 17h, "Large Increment per Cycle Events").
 pub const LARGE_BURST: u64 = 64;
 
 /// What the input of one counter counts: which kind of event, in which modes, with which
 /// comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feed {
-    /// The kind counted.
     pub event: Event,
     /// Counted in user mode (CPL 3).
     pub user: bool,
@@ -266,10 +263,13 @@ impl Feed {
         let happened = self.in_modes(counts, self.event);
         match self.compare {
             Compare::Off => happened,
+            // A clock ticks in every cycle, so its condition never rises.
             Compare::Edge(_) if self.event.is_clock() => 0,
             Compare::Every(n) => happened / n.max(1),
             Compare::OneMoreEvery(n) => happened + happened / n.max(1),
             Compare::AtMost(n) => happened / LARGE_BURST * n + (happened % LARGE_BURST).min(n),
+            // A cycle without events comes before each busy one (`BURST`), so each busy cycle is an
+            // edge.
             Compare::AtLeast(n) | Compare::Edge(n) => self.busy_cycles(happened, n),
             Compare::Below(n) => {
                 let cycles = self.in_modes(counts, self.clock());
@@ -285,9 +285,12 @@ impl Feed {
             Compare::Off => return Some(amount),
             Compare::Every(n) => return amount.checked_mul(n.max(1)),
             Compare::AtMost(n) => {
+                // Each full cycle adds `n`; what is missing comes from the first events of the
+                // next.
                 let (cycles, rest) = ((amount - 1) / n.max(1), (amount - 1) % n.max(1) + 1);
                 return cycles.checked_mul(LARGE_BURST)?.checked_add(rest);
             }
+            // h events add h + floor(h / n); the fewest that reach a are a - floor(a / (n + 1)).
             Compare::OneMoreEvery(n) => return Some(amount - amount / n.max(1).saturating_add(1)),
             Compare::Below(_) => return None,
             Compare::Edge(_) if self.event.is_clock() => return None,
@@ -317,6 +320,7 @@ impl Feed {
     }
 
     fn in_modes(&self, counts: &Counts, event: Event) -> u64 {
+        // The arrays and not `total`, which counts this thread alone: `running` decides below.
         let (total, user) = (counts.total[event.index()], counts.user[event.index()]);
         let happened = match (self.user, self.kernel) {
             (true, true) => total,

@@ -7,18 +7,10 @@ use thiserror::Error;
 pub enum Fault {
     /// #GP: RDMSR of a register that does not exist, or may not be read.
     #[error("#GP: RDMSR of {msr:#x}")]
-    ReadMsr {
-        /// The register.
-        msr: u32,
-    },
+    ReadMsr { msr: u32 },
     /// #GP: WRMSR of a register that does not exist or is read-only, or of a reserved bit.
     #[error("#GP: WRMSR of {msr:#x} with {value:#x}")]
-    WriteMsr {
-        /// The register.
-        msr: u32,
-        /// The refused value.
-        value: u64,
-    },
+    WriteMsr { msr: u32, value: u64 },
     /// #GP: RDPMC of a counter that does not exist.
     #[error("#GP: RDPMC of {counter:#x}")]
     ReadPmc {
@@ -33,8 +25,5 @@ pub enum Fault {
     Nmi,
     /// An access to the local APIC's page if there is none, or not in xAPIC mode.
     #[error("no local APIC page at offset {offset:#x}")]
-    Apic {
-        /// The offset in the page.
-        offset: u32,
-    },
+    Apic { offset: u32 },
 }

@@ -23,7 +23,8 @@ const INFO_BASES: [u32; 3] = [0x680, 0x6C0, 0xDC0];
 const ARCHITECTURAL_BASES: [u32; 3] = [0x1500, 0x1600, 0x1200];
 
 /// Family 6 models with MSR_LBR_INFO, and LBR_FMT in their IA32_PERF_CAPABILITIES: Skylake to Tiger
-/// Lake; Goldmont Plus and Tremont, which have no transactions.
+/// Lake; Goldmont Plus and Tremont, which have no transactions (Linux, arch/x86/events/intel/core.c
+/// and lbr.c).
 const INFO_MODELS: [(u32, u64); 16] = [
     (0x4E, 5),
     (0x5E, 5),
@@ -47,6 +48,7 @@ const INFO_MODELS: [(u32, u64); 16] = [
 const MOST: usize = 32;
 /// The filters of LBR_SELECT, and EN_CALLSTACK.
 const SELECT_BITS: u64 = 0x3FF;
+/// AMD has no call-stack mode: bit 9 is reserved.
 const AMD_SELECT_BITS: u64 = 0x1FF;
 const LBR_CTL_BITS: u64 = 0x007F_000F;
 /// The value of IA32_LBR_CTL that records everything.
@@ -73,11 +75,8 @@ pub(crate) const LBR_FRZ: u64 = 1 << 58;
 /// A branch that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The branch.
     pub from: u64,
-    /// Its target.
     pub to: u64,
-    /// Its kind.
     pub kind: BranchKind,
     /// Whether the processor had predicted it wrongly.
     pub mispredicted: bool,
@@ -98,7 +97,6 @@ enum Form {
 #[derive(Clone, Debug)]
 pub(crate) struct LastBranches {
     form: Form,
-    /// The number of records.
     depth: usize,
     /// FROM, TO and INFO: by index, or the newest first.
     records: [[u64; 3]; MOST],
@@ -231,7 +229,8 @@ impl LastBranches {
         Some(taken)
     }
 
-    /// Sets the number of records, and clears them all.
+    /// Sets the number of records, and clears them all, as every write of IA32_LBR_DEPTH does (SDM
+    /// vol. 3, "Last Branch Records").
     fn set_depth(&mut self, depths: u8, value: u64) -> bool {
         let is_one = (1..=8).any(|n| value == 8 * n && depths >> (n - 1) & 1 == 1);
         if is_one && value <= MOST as u64 {
@@ -284,6 +283,8 @@ impl LastBranches {
                 self.push([from, to, flag | kind | CYCLES_VALID | u64::from(cycles)]);
             }
             Form::Amd => {
+                // A branch that is followed has the speculative flag set or clear; the model mixes
+                // both, so that a reader must accept both.
                 let speculative = if self.taken.is_multiple_of(3) { AMD_SPECULATIVE } else { 0 };
                 let target = to & AMD_ADDRESS | AMD_VALID | speculative;
                 self.push([from & AMD_ADDRESS | flag, target, 0]);
@@ -307,9 +308,11 @@ impl LastBranches {
         records[0] = record;
     }
 
-    /// Whether the filter leaves a branch out; its mode is that of its target.
+    /// Whether the filter leaves a branch out. Its mode is that of its target: CPL_EQ_0 suppresses
+    /// branches that end in ring 0 (SDM vol. 3, "Filtering of Last Branch Records").
     fn leaves_out(&self, branch: &Taken) -> bool {
         let to_kernel = branch.to >> 63 == 1;
+        // IA32_LBR_CTL names what is recorded, LBR_SELECT what is left out.
         let (mode, kind, recorded) = match self.form {
             Form::Architectural(_) => {
                 (if to_kernel { 1 } else { 2 }, numbers(branch.kind).0, self.control)

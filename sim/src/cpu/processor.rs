@@ -21,7 +21,6 @@ const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
 /// CR4 while Windows runs: SMAP, SMEP, OSXSAVE, FSGSBASE, OSXMMEXCPT, OSFXSR, PGE, MCE, PAE, PSE
 /// and DE. PCE is clear.
 const WINDOWS_CR4: u64 = 0x0035_06F8;
-/// CR4.PCE.
 const CR4_PCE: u64 = 1 << 8;
 /// Windows' performance interrupt: the vector of PROFILE_LEVEL, fixed delivery, not masked.
 const WINDOWS_LVTPC: u32 = 0xFE;
@@ -30,7 +29,6 @@ const WINDOWS_LVTPC: u32 = 0xFE;
 const LVTPC_MASK: u32 = 1 << 16;
 /// LVTPC: delivery mode NMI.
 const LVTPC_NMI: u32 = 0b100 << 8;
-/// The vector of an NMI.
 const NMI: u8 = 2;
 
 /// What a quirk leaves in a register before a session: these bits cleared, then those set.
@@ -82,11 +80,8 @@ const INITIAL_VALUES: [InitialValue; 21] = [
 /// How often software accessed this processor's registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
-    /// RDMSR.
     pub rdmsr: u64,
-    /// WRMSR.
     pub wrmsr: u64,
-    /// RDPMC.
     pub rdpmc: u64,
     /// Reads and writes of the local APIC's page.
     pub apic: u64,
@@ -178,7 +173,6 @@ impl Processor {
         result
     }
 
-    /// CR4.
     pub const fn cr4(&self) -> u64 {
         self.cr4
     }
@@ -203,6 +197,8 @@ impl Processor {
         if msr == IA32_TIME_STAMP_COUNTER && self.has_timestamp() {
             return Ok(self.timestamp);
         }
+        // The other thread's events may have interrupted this one, and LVTPC must then read as
+        // masked.
         self.take_requests();
         self.apic
             .read_msr(msr)
@@ -222,6 +218,7 @@ impl Processor {
             return Ok(());
         }
         self.take_requests();
+        // Read before the write: only a write that unmasks LVTPC raises an interrupt again.
         let accepted = self.apic.accepts();
         let written = self.apic.write_msr(msr, value) || self.write_unit(msr, value);
         self.take_asserted();
@@ -246,6 +243,7 @@ impl Processor {
         if self.cr4 & CR4_PCE == 0 {
             return Err(Fault::ReadPmc { counter });
         }
+        // A counter that does not exist faults, hidden or not.
         let value = self.rdpmc(counter)?;
         let hides = self.on_unit(|unit| unit.hides(counter)).unwrap_or(false);
         Ok(if hides { 0 } else { value })
@@ -291,6 +289,8 @@ impl Processor {
         self.counts = counts;
         let thread = self.thread;
         let counted = self.counted();
+        // Before the unit counts: afterwards the counter is past the wrap and counts towards the
+        // next.
         let overflow = self.overflow(&counted);
         if let Some(mut package) = self.package() {
             let requests = package.unit.count(thread, &counted);
@@ -319,7 +319,8 @@ impl Processor {
         self.on_unit(|unit| unit.recording().is_some_and(|one| one.is_on())).unwrap_or(false)
     }
 
-    /// A branch is taken: called before the events that it causes are counted.
+    /// A branch is taken. It is recorded before its events are counted, so that the overflow that
+    /// it causes finds it among the records.
     pub fn branch(&mut self, taken: &Taken) {
         self.on_unit(|unit| unit.recording().into_iter().for_each(|mut one| one.branch(taken)));
     }
@@ -335,7 +336,8 @@ impl Processor {
     }
 
     /// The overflow that has happened by then; if several, the one whose counter was preset
-    /// furthest from it. Looked for only on processors with quirks.
+    /// furthest from it. Looked for only on processors with quirks, because only their interrupts
+    /// depend on it and the search costs time in every step.
     fn overflow(&self, counted: &Counts) -> Option<Watch> {
         let mut found: Option<Watch> = None;
         if !self.quirks().is_empty() {
@@ -362,6 +364,7 @@ impl Processor {
 
     /// These events happen in addition to all that is counted with [`Self::retire`].
     pub fn exercise(&mut self, events: Counts) {
+        // Counters add differences: the workload's counts are set aside and put back.
         let before = self.counts;
         self.begin_anew();
         self.retire(events);
@@ -527,6 +530,7 @@ impl Processor {
         self.apic.reset();
         self.delivery.reset();
         self.timestamp = 0;
+        // Windows has set CR4 before any driver runs.
         self.cr4 = WINDOWS_CR4;
     }
 
@@ -587,6 +591,7 @@ impl Processor {
         if requested && foreign {
             package.unit.set_status(FOREIGN_STATUS);
         }
+        // `deliver` takes the lock again.
         drop(package);
         if requested && self.delivery.ask(overflow) {
             self.deliver();
@@ -601,6 +606,7 @@ impl Processor {
             return;
         };
         let masks = hypervisor || package.unit.masks_on_delivery();
+        // Before the handler can run: what it finds was changed while the interrupt was on its way.
         if let Some(mut recording) = package.unit.recording() {
             if self.delivery.brings(Quirk::BranchesChanged) {
                 recording.take();
@@ -668,6 +674,7 @@ fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
         b"GenuineIntel" => {
             Architectural::new(leaves).map(boxed).or_else(|| before_architectural(leaves))
         }
+        // Zhaoxin's processors count too, but Windows' HAL gives them the Default interface.
         _ => None,
     }
 }

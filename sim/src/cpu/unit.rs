@@ -38,7 +38,6 @@ pub(crate) trait Unit: Send {
     fn read_msr(&mut self, thread: usize, msr: u32) -> Option<u64>;
     /// WRMSR: whether the value is accepted; `None` if the register does not belong to this unit.
     fn write_msr(&mut self, thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool>;
-    /// RDPMC.
     fn read_pmc(&mut self, thread: usize, counter: u32) -> Result<u64, Fault>;
     /// Whether RDPMC reads 0 from a counter at CPL 3.
     fn hides(&self, _counter: u32) -> bool {
@@ -81,7 +80,6 @@ pub(crate) trait Unit: Send {
     }
     /// These selects and fixed counters count what a workload names.
     fn name_events(&mut self, _codes: &[Code], _now: &Counts) {}
-    /// Its records of branches.
     fn recording(&mut self) -> Option<Recording<'_>> {
         None
     }
@@ -100,6 +98,5 @@ pub(crate) trait Unit: Send {
     fn leak(&mut self, _thread: usize, _events: &[u64], _now: &Counts) -> u8 {
         0
     }
-    /// Power-on reset.
     fn reset(&mut self);
 }

@@ -27,11 +27,8 @@ use registers::{
 };
 use tables::{COUNTERS, ESCRS, EXTENDED_CASCADE};
 
-/// IA32_MISC_ENABLE.
 const MISC_ENABLE: u32 = 0x1A0;
-/// MSR_PEBS_ENABLE.
 const PEBS_ENABLE: u32 = 0x3F1;
-/// MSR_PEBS_MATRIX_VERT.
 const PEBS_MATRIX_VERT: u32 = 0x3F2;
 /// IA32_DS_AREA, one for each thread.
 const DS_AREA: u32 = 0x600;
@@ -178,6 +175,7 @@ impl NetBurst {
         let cccr = Cccr::from_bits(value as u32);
         self.registers.cccrs[counter] = cccr;
         if !cccr.ovf() {
+            // The request line stays up while OVF is 1.
             self.counters[counter].acknowledge();
         }
     }
@@ -236,15 +234,20 @@ impl NetBurst {
     fn feed(&self, counter: usize, thread: usize) -> Option<Feed> {
         let cccr = self.registers.cccrs[counter];
         if !cccr.counts(self.threads) {
+            // CCCR.ENABLE, and the threads that ACTIVE_THREAD names.
             return None;
         }
         let place = tables::selected(counter, cccr.escr_select(), self.model)?;
         let escr = self.registers.escrs[place];
+        // Even a counter of every clock needs an event in the connected ESCR: without one it has no
+        // power and counts 0.
         let row = events::selected(ESCRS[place].msr, escr.event_select(), self.model)?;
+        // Undocumented mask bits must be 0; the manual does not say what they would count.
         if escr.event_mask() & !row.mask != 0 {
             return None;
         }
         if cccr.counts_every_clock() {
+            // With EDGE a comparison that always holds never becomes true.
             let edges = cccr.edge();
             return (!edges && thread == escr.clock_thread()).then_some(EVERY_CLOCK);
         }
@@ -335,6 +338,7 @@ impl Unit for NetBurst {
     }
 
     fn asserted(&self) -> u8 {
+        // A handler that unmasks LVTPC before it clears OVF is interrupted a second time.
         self.counters
             .iter()
             .zip(&self.registers.cccrs)

@@ -14,16 +14,13 @@ use crate::cpu::fault::Fault;
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 
-/// PerfCtr0; PerfCtr1 follows.
 const PERF_CTR0: u32 = 0xC1;
 const PERF_CTR1: u32 = 0xC2;
-/// PerfEvtSel0; PerfEvtSel1 follows.
 const PERF_EVT_SEL0: u32 = 0x186;
 const PERF_EVT_SEL1: u32 = 0x187;
 /// IA32_MISC_ENABLE, on Pentium M only.
 const MISC_ENABLE: u32 = 0x1A0;
 
-/// Counters are 40 bits wide.
 const WIDTH: u32 = 40;
 /// PerfEvtSel 21 and 63:32.
 const SELECT_RESERVED: u64 = 0xFFFF_FFFF_0020_0000;
@@ -59,6 +56,7 @@ impl P6 {
     fn advance(&mut self, now: &Counts) {
         for (counter, select) in self.counters.iter_mut().zip(&self.selects) {
             let wraps = counter.advance(now);
+            // There is no status register: an overflow leaves nothing behind but its interrupt.
             self.pending |= wraps > 0 && select.int();
         }
     }
@@ -74,6 +72,7 @@ impl P6 {
 
     fn write_select(&mut self, select: usize, value: u64, now: &Counts) {
         self.selects[select] = EventSelect::from_bits(value);
+        // Both counters: EN of PerfEvtSel0 starts and stops counter 1 too.
         for counter in 0..self.counters.len() {
             let feed = self.feed(counter);
             self.counters[counter].connect(feed, now);
@@ -112,6 +111,8 @@ impl Unit for P6 {
         }
         self.advance(now);
         match msr {
+            // WRMSR takes 32 bits and copies bit 31 above them, so a preset reaches 2^31 events at
+            // most.
             PERF_CTR0 => self.counters[0].set_extended(value),
             PERF_CTR1 => self.counters[1].set_extended(value),
             PERF_EVT_SEL0 => self.write_select(0, value, now),

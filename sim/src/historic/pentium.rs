@@ -15,12 +15,9 @@ use bitfield_struct::bitfield;
 
 /// Control and event select, for both counters: 32 bits.
 const CESR: u32 = 0x11;
-/// Event counter 0.
 const CTR0: u32 = 0x12;
-/// Event counter 1.
 const CTR1: u32 = 0x13;
 
-/// Counters are 40 bits wide.
 const WIDTH: u32 = 40;
 /// CESR 15:10, 31:26 and 63:32.
 const CESR_RESERVED: u64 = 0xFFFF_FFFF_FC00_FC00;
@@ -77,6 +74,8 @@ impl Pentium {
     fn feed(&self, counter: usize) -> Option<Feed> {
         let half = self.half(counter);
         let row = events::lookup(half.code(), counter, self.mmx)?;
+        // An event counted as a duration, or a duration counted as an event, is something else, and
+        // no manual says what.
         let fits = row.clocks == half.clocks();
         fits.then(|| Feed {
             event: row.event,
@@ -89,6 +88,7 @@ impl Pentium {
 
     fn write_cesr(&mut self, value: u32, now: &Counts) {
         self.cesr = value;
+        // Both counters: CESR can only be written as a whole.
         for counter in 0..self.counters.len() {
             let feed = self.feed(counter);
             self.counters[counter].connect(feed, now);
@@ -128,6 +128,7 @@ impl Unit for Pentium {
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
+        // RDPMC came with the Pentium MMX.
         if !self.mmx {
             return Err(Fault::InvalidOpcode);
         }

@@ -24,9 +24,9 @@ const INTERRUPTS_IN_A_ROW: usize = 100;
 const BRANCHES_MOST: u64 = 256;
 /// The process of a workload's first program, in user mode and in the kernel.
 pub const PROCESS: u32 = 4096;
-/// Its thread.
 pub const THREAD: u32 = 4100;
-/// The distance from one program's process and thread ids to the next program's.
+/// The distance from one program's process and thread ids to the next program's: Windows' ids are
+/// multiples of 4, and processes and threads share them.
 const NEXT: u32 = 8;
 /// The process of a workload's short program, and its thread.
 pub const SHORT: (u32, u32) =
@@ -162,6 +162,7 @@ impl Run {
             if let Some(at) = self.edge(index, start) {
                 next = next.min(at);
             }
+            // At least one position: the overflow at `start` itself would be found again and again.
             let next = next.max(start + 1).min(limit);
             self.retire(answering, index, next);
             self.tell_of_short(answering, index, next);
@@ -205,6 +206,7 @@ impl Run {
         if at > last {
             return None;
         }
+        // The first one only: an overflow during its skid is found by the same handler.
         if runner.interrupt.is_none() {
             runner.interrupt = Some((at.saturating_add(self.workload.skid()), event));
         }
@@ -225,16 +227,19 @@ impl Run {
         if let Some(processor) = processor(answering, index) {
             processor.set_timestamp(now);
             if self.runners[index].works && processor.records_branches() {
+                // Before the events: an overflow among them finds these branches in the records.
                 let taken = self.workload.branches_between(before, next, BRANCHES_MOST);
                 taken.for_each(|taken| processor.branch(&taken));
             }
             processor.retire(counts);
         }
+        // At the end of the workload every interrupt is due: no later position would deliver it.
         let due = self.runners[index].interrupt.is_none_or(|(at, _)| at <= next) || next == end;
         if due {
             let event = self.runners[index].interrupt.take().map(|(_, event)| event);
             self.interrupt(answering, index, event);
         }
+        // On NetBurst an event of one thread can interrupt the other: OVF_PMI names the thread.
         if let Some(sibling) = self.runners[index].sibling {
             self.interrupt(answering, sibling, None);
         }
@@ -318,6 +323,7 @@ impl Run {
     fn wait_for_slowest(&mut self, answering: &mut impl Answering) {
         let least = self.time.min(self.workload.time_at(self.workload.length()));
         let elapsed = self.elapsed_ns(answering).max(least);
+        // The time-stamp counters of all processors agree after each step, as Windows expects.
         for (cpu, runner) in answering.cpus().iter_mut().zip(&mut self.runners) {
             let now = cpu.processor.timestamp();
             runner.overhead += (runner.began + elapsed).wrapping_sub(now);
@@ -343,6 +349,7 @@ fn look_ahead(
     processor(answering, index)?.watches(|watch| {
         let running = counts.running(watch.feed.threads);
         if running != 0
+            // Threads that run together feed a counter with AnyThread `running` times as fast.
             && let Some(at) = workload.position_of(watch.feed, watch.at.div_ceil(running))
             && at > position
             && first.is_none_or(|(other, _)| at < other)

@@ -248,6 +248,8 @@ fn shares(seed: Option<u64>) -> Vec<[u64; AMOUNTS]> {
         return vec![[1; AMOUNTS]];
     };
     let mut sums = [0; AMOUNTS];
+    // Named events have a random sequence of their own, so that naming one does not change the
+    // rates of the others.
     let mut of_named = !state;
     let mut next = || {
         let (kinds, named) = sums.split_at_mut(Event::ALL.len());

@@ -164,6 +164,8 @@ impl Amd {
                     Register::Counter(i)
                 })
             }
+            // K7's window shows the first four of the extended counters (kvm-unit-tests runs its
+            // whole suite through it again).
             PERF_CTR0.. if msr < PERF_CTR0 + LEGACY_COUNTERS => {
                 self.index(msr - PERF_CTR0).map(Register::Counter)
             }
@@ -208,6 +210,8 @@ impl Amd {
 
     fn select(&mut self, i: usize, select: EventSelect) {
         self.selects[i] = select;
+        // Merge must be on before the select of its partner is written (Linux 26e52558ead4): only
+        // then do the two counters become one.
         self.merged[i] = i.is_multiple_of(2)
             && self.is_large(select)
             && self.selects.get(i + 1).is_some_and(|next| is_merge(*next));
@@ -293,10 +297,13 @@ impl Amd {
             return None;
         }
         let event = event_code(select);
+        // Merge counts nothing by itself: its counter holds the carries of the one below.
         if self.family >= ZEN && event == MERGE {
             return None;
         }
         if let Some(named) = Code::of_select(&self.named, select.into_bits()) {
+            // Without Merge each cycle adds what one counter takes: too little, and it looks right
+            // (likwid issues 703 and 767).
             let capped = self.is_large(select) && !self.merged[i];
             let compare = if capped { Compare::AtMost(MOST_IN_A_CYCLE) } else { Compare::Off };
             return Some(Feed { compare, ..select.feed(named) });

@@ -1,8 +1,9 @@
 //! Intel's architectural performance monitoring, versions 1 to 6 (SDM vol. 3, "Architectural
 //! Performance Monitoring").
 //!
-//! Not modelled: PEBS but for the interrupts that it takes, top-down metrics, transactions (a counter restricted to events inside one
-//! counts nothing), the EQ comparison and UMASK2 (likewise).
+//! Not modelled: PEBS but for the interrupts that it takes, top-down metrics, transactions (a
+//! counter restricted to events inside one counts nothing), the EQ comparison and UMASK2
+//! (likewise).
 
 mod capabilities;
 mod constraints;
@@ -324,9 +325,11 @@ impl Architectural {
         // The bit changes what RDPMC reads, not what is counted.
         let select = EventSelect::from_bits(select.into_bits() & !USER_DISABLE);
         let on = select.en() && self.globally_on(i);
+        // A workload's name means this select whatever the architectural table says.
         let named = Code::of_select(&self.named, select.into_bits());
         if let Some(event) = named.or_else(|| self.top_down(select)) {
             let threads = threads(select.any_thread(), counts_cycles(select));
+            // The amount of a name is what its select counts, CMASK, INV and E included.
             let feed = Feed { compare: Compare::Off, threads, ..select.feed(event) };
             let mut constraints = self.constraints.iter();
             let constraint = constraints.find(|one| one.is_of(select.event(), select.unit_mask()));
@@ -417,6 +420,7 @@ impl Architectural {
                 Some(i) => self.fixed.get_mut(i),
                 None => self.general.get_mut(bit),
             };
+            // To 0 and not to a preset: the reload value (IA32_PMC_GPn_CFG_C) is not modelled.
             if let Some(counter) = counter {
                 counter.set(0);
             }

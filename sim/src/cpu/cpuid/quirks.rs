@@ -16,6 +16,8 @@ impl Leaves {
         }
         if quirks.has(Quirk::NarrowCounters) {
             change(&mut leaves, 0xA, None, |leaf| {
+                // EAX[23:16] and EDX[12:5] are the widths; a processor without fixed counters keeps
+                // 0 there.
                 leaf.eax = leaf.eax & !0x00FF_0000 | 32 << 16;
                 if leaf.edx & 0x1FE0 != 0 {
                     leaf.edx = leaf.edx & !0x1FE0 | 32 << 5;
@@ -51,6 +53,7 @@ fn under_kvm(leaves: &mut Leaves) {
         return;
     }
     change(leaves, 1, None, |leaf| leaf.ecx |= 1 << 31);
+    // "KVMKVMKVM" and the highest of KVM's leaves (Linux, Documentation/virt/kvm/x86/cpuid.rst).
     let signature = CpuidResult { eax: 0x4000_0001, ebx: 0x4B4D_564B, ecx: 0x564B_4D56, edx: 0x4D };
     leaves.insert(0x4000_0000, signature);
     leaves.insert(0x4000_0001, CpuidResult::default());
@@ -63,6 +66,7 @@ fn change(
     edit: impl FnOnce(&mut CpuidResult),
 ) {
     if !leaves.contains(leaf) {
+        // A leaf that is added would promise a unit that the processor does not have.
         return;
     }
     let mut value = leaves.get(leaf, subleaf.unwrap_or(0));

@@ -4,7 +4,6 @@ use crate::cpu::counter::{Input, Value};
 use crate::cpu::event::{Counts, Feed};
 use crate::cpu::unit::Watch;
 
-/// The width in bits.
 pub(super) const WIDTH: u32 = 40;
 
 /// A counter with an input from each thread.
@@ -60,6 +59,8 @@ impl Counter {
         }
         let wrap = self.value.until_wrap();
         self.value.add(added);
+        // The PMI comes with the next count after the wrap, which is why a driver presets -(N - 1)
+        // to be interrupted by event N.
         let overflowed = forced || added >= wrap;
         let interrupts = forced || self.due || added > wrap;
         self.due = !forced && overflowed && self.value.get() == 0;
@@ -89,7 +90,6 @@ impl Counter {
         })
     }
 
-    /// Calls `visit` with its parts.
     pub(super) fn parts(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
         visit(&mut self.value, &mut self.inputs);
     }

@@ -25,7 +25,6 @@ pub struct Passed {
     pub from: u64,
     /// Where code continues.
     pub to: u64,
-    /// Its kind.
     pub kind: BranchKind,
     /// Whether it is taken; if not, `to` is the next instruction.
     pub taken: bool,
@@ -89,7 +88,7 @@ impl Workload {
         [own.filter(|_| branch.taken), interrupt]
     }
 
-    /// As many as the workload has mispredictions, scattered.
+    /// About as many as the workload has mispredictions, scattered.
     fn mispredicted(&self, number: u64) -> bool {
         let (branches, misses) = (self.amount(Event::Branches), self.amount(Event::BranchMisses));
         let mut random = number;

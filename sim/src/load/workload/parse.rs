@@ -30,9 +30,7 @@ pub enum WorkloadError {
     /// A value that its key does not accept.
     #[error("`{key}={value}`: the value is not {expected}")]
     BadValue {
-        /// The key.
         key: String,
-        /// The value.
         value: String,
         /// What would be accepted.
         expected: &'static str,
@@ -179,7 +177,7 @@ fn named(parts: &mut Parts, codes: Vec<Code>) -> Option<Event> {
     (usize::from(place) < NAMED_MAX).then_some(event)
 }
 
-/// Decimal digits only, up to `max`.
+/// Decimal digits only, up to `max`: `parse` alone would accept a sign.
 fn number(text: &str, max: u64) -> Option<u64> {
     let digits = text.bytes().all(|digit| digit.is_ascii_digit());
     let value = text.parse().ok().filter(|_| digits)?;
@@ -215,6 +213,7 @@ fn programs(text: &str) -> Option<Vec<u64>> {
 fn short(text: &str) -> Option<(u64, u64)> {
     let (start, length) = text.split_once('+')?;
     let (start, length) = (number(start, MAX_AMOUNT)?, number(length, MAX_AMOUNT)?);
+    // Each is at most 2^62, so the sum does not wrap.
     (start > 0 && length > 0).then_some((start, start + length))
 }
 

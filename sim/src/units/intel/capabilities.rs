@@ -65,6 +65,7 @@ impl Capabilities {
             return None;
         }
         let (general, fixed) = counters(leaves, version);
+        // EDX[15] says that AnyThread is deprecated (SDM vol. 2A, "CPUID", leaf 0AH).
         let any_thread = version >= 3 && leaf.edx >> 15 & 1 == 0;
         Some(Self {
             version,
@@ -75,6 +76,7 @@ impl Capabilities {
             absent_events: absent_events(leaves),
             perf_caps: perf_caps(leaves, version),
             select_bits: select_bits(leaves, any_thread),
+            // Bit 2 of a nibble is AnyThread.
             fixed_control: if any_thread { 0xF } else { 0xB },
             user_disable: has_user_disable(leaves),
             pebs: pebs(leaves, version, general, fixed),
@@ -144,6 +146,7 @@ fn counters(leaves: &Leaves, version: u32) -> (u32, u32) {
 fn fixed_counters(leaves: &Leaves, version: u32) -> u32 {
     let leaf = leaves.get(0xA, 0);
     let contiguous = low_bits(leaf.edx & 0x1F);
+    // From version 5 on ECX names counters too, above those that EDX counts (SDM vol. 2A, "CPUID").
     match version {
         ..5 => contiguous,
         _ => contiguous | leaf.ecx,

@@ -55,9 +55,7 @@ impl Errata {
             },
         }
     }
-}
 
-impl Errata {
     /// Notes that a general counter has counted events of a select.
     pub(super) fn counted(&mut self, counter: usize, select: EventSelect, events: u64) {
         if self.leaks && MEMORY.contains(&select.event()) {
@@ -94,6 +92,8 @@ impl Reset {
         selects: &[EventSelect],
         counters: &[Counter],
     ) {
+        // The reset is these four selects on counters at 0, on together and off again; anything
+        // less leaves the erratum.
         let on = value as u32 & ALL;
         let is_reset = selects.iter().zip(SELECTS).all(|(one, other)| one.into_bits() == other)
             && counters.iter().take(4).all(|counter| counter.value() == 0);

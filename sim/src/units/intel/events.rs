@@ -48,13 +48,12 @@ pub const REFERENCE_CYCLES: (u8, u8) = (0x3C, 0x01);
 /// Family 6 models whose [`REFERENCE_CYCLES`] tick with the time-stamp counter: those where Intel's
 /// event lists call the event CPU_CLK_UNHALTED.REF_TSC_P.
 const AT_TSC_RATE: [u32; 26] = [
-    // Tremont.
-    0x86, 0x96, 0x9C, // Alder Lake, Raptor Lake, Bartlett Lake.
-    0x97, 0x9A, 0xB7, 0xBA, 0xBE, 0xBF, 0xD7, // Sapphire, Emerald and Granite Rapids.
-    0x8F, 0xCF, 0xAD, 0xAE, // Sierra Forest, Grand Ridge, Clearwater Forest.
-    0xAF, 0xB6, 0xDD, // Meteor Lake, Lunar Lake, Arrow Lake.
-    0xAA, 0xAC, 0xB5, 0xBD, 0xC5, 0xC6, // Panther Lake, Wildcat Lake.
-    0xCC, 0xD5, 0xE5,
+    0x86, 0x96, 0x9C, // Tremont.
+    0x97, 0x9A, 0xB7, 0xBA, 0xBE, 0xBF, 0xD7, // Alder Lake, Raptor Lake, Bartlett Lake.
+    0x8F, 0xCF, 0xAD, 0xAE, // Sapphire, Emerald and Granite Rapids.
+    0xAF, 0xB6, 0xDD, // Sierra Forest, Grand Ridge, Clearwater Forest.
+    0xAA, 0xAC, 0xB5, 0xBD, 0xC5, 0xC6, // Meteor Lake, Lunar Lake, Arrow Lake.
+    0xCC, 0xD5, 0xE5, // Panther Lake, Wildcat Lake.
 ];
 
 /// Cycles of fixed counter 2 per event of [`REFERENCE_CYCLES`].
