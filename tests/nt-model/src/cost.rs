@@ -20,9 +20,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The totals so far.
     pub fn so_far(machine: &Machine) -> Self {
         let bus = machine.engine.bus_ref();
+        // A stub's instruction stands for a function of the kernel: its work is not the driver's.
         let mut cost = Self { instructions: bus.executed - bus.calls, ..Self::default() };
         for cpu in &bus.cpus {
             let accesses = cpu.processor.accesses();
@@ -72,7 +72,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A request begins.
     pub fn begin(&mut self, code: u32) -> u64 {
         self.next += 1;
         self.open.insert(self.next, Account { code, ..Account::default() });
@@ -86,6 +85,8 @@ impl Budget {
         processor: Option<usize>,
         instructions: u64,
     ) -> Result<(), Violation> {
+        // The request's callback has returned: what one of its DPCs still does is charged to
+        // nobody.
         let Some(account) = self.open.get_mut(&request) else {
             return Ok(());
         };

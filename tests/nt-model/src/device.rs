@@ -59,7 +59,6 @@ enum Work {
 
 /// The driver on its machine.
 pub struct Device {
-    /// The machine.
     pub machine: Machine,
     /// Bytes of the driver's image in memory.
     pub image_size: u64,
@@ -248,6 +247,7 @@ impl Device {
         let length = information as usize;
         let at = request.pages.unwrap_or(request.buffer);
         let reply = self.machine.engine.bytes(at, length);
+        // A direct method's pages are the client's own, and hold whatever the client had there.
         if request.pages.is_none() {
             must_be_written(&reply, request.lengths.0 as usize)?;
         }
@@ -274,6 +274,7 @@ impl Device {
     pub fn advance(&mut self, nanoseconds: u64) -> Result<bool, Violation> {
         match std::mem::replace(&mut self.work, Work::None) {
             Work::None => Ok(false),
+            // Taken out of the device, because the run calls back into it.
             Work::Workload(mut run) => {
                 let left = run.advance(self, nanoseconds);
                 self.work = Work::Workload(run);
@@ -347,6 +348,7 @@ impl Answering for Device {
         if self.broken.is_some() {
             return;
         }
+        // Not on the processor whose tick this is: Windows expires a timer wherever it likes.
         kernel::expire_timers(&mut self.machine);
         self.settle_unless_disturbed();
     }

@@ -35,7 +35,6 @@ const EXERCISE: u64 = 1000;
 /// [`Rule::Masked`]: 10 microseconds at 2 instructions a nanosecond. The driver's longest stretch
 /// has 2524, of which 2000 are its self-test's exercise; its longest handler has 998.
 pub const MASKED_LIMIT: u64 = 20_000;
-/// RFLAGS.DF.
 const DIRECTION_FLAG: u64 = 1 << 10;
 /// The registers that a function must preserve ("x64 calling convention"), besides XMM6 to XMM15.
 const KEPT: [Register; 8] = [
@@ -97,7 +96,6 @@ pub enum Stop {
 /// One instruction, as seen from outside before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The processor.
     pub processor: usize,
     /// Its address.
     pub address: u64,
@@ -123,7 +121,6 @@ impl Step {
 /// What the instructions see.
 #[derive(Default)]
 pub struct Bus {
-    /// The processors.
     pub cpus: Vec<Cpu>,
     /// The processor that runs.
     pub current: usize,
@@ -256,9 +253,11 @@ impl Bus {
     ///
     /// Without the guest feed all events come from the workload, so the driver's own instructions
     /// count as none. But a loop of a few instructions that has been running for [`SPIN`] of them
-    /// above PASSIVE_LEVEL waits for events to happen: then they do, in addition to the workload, and the slice ends,
-    /// so that their interrupt comes at once. The driver's exercise at START is such a loop.
+    /// above PASSIVE_LEVEL waits for events to happen: then they do, in addition to the workload,
+    /// and the slice ends, so that their interrupt comes at once. The driver's exercise at START is
+    /// such a loop.
     fn follow(&mut self, address: u64) {
+        // FNV-1a's prime.
         const PRIME: u64 = 0x0000_0100_0000_01B3;
         self.path = (self.path ^ address).wrapping_mul(PRIME);
         if let Some(trace) = &mut self.trace {
@@ -302,7 +301,6 @@ impl Bus {
     }
 }
 
-/// The engine.
 pub struct Engine {
     unicorn: Unicorn<'static, Bus>,
     /// The registers in ring 0 before anything has run.
@@ -360,6 +358,8 @@ impl Engine {
         })?;
         map_memory(u, image)?;
         u.mem_write(physical(IMAGE), &image.bytes)?;
+        // A stub is one HLT: the engine stops there, and the model of the kernel does the
+        // function's work.
         let stubs = vec![HLT; STUBS_SIZE as usize];
         u.mem_write(physical(STUBS), &stubs)?;
         u.mem_write(physical(TO_RING_3), &IRETQ)?;
@@ -379,7 +379,6 @@ impl Engine {
         self.unicorn.get_data_mut()
     }
 
-    /// What the instructions see.
     pub fn bus_ref(&self) -> &Bus {
         self.unicorn.get_data()
     }
@@ -421,6 +420,7 @@ impl Engine {
             let what = format!("interrupts masked for {length} instructions");
             return Err(self.with_stack(Violation::new(Rule::Masked, what)));
         }
+        // The engine stops behind the stub's HLT.
         match at.checked_sub(STUBS + 1) {
             Some(offset) if offset < STUBS_SIZE && offset % STUB == 0 => {
                 Ok(Stop::Stub((offset / STUB) as usize))
@@ -497,6 +497,7 @@ impl Engine {
     fn end_slice(&mut self, processor: usize) -> bool {
         let next = self.register(Register::RIP);
         let bus = self.bus();
+        // Without the guest feed, events come from the workload alone.
         bus.guest
             .as_mut()
             .zip(bus.cpus.get_mut(processor))
@@ -514,6 +515,7 @@ impl Engine {
         let mut page = vec![HLT; (end - start) as usize];
         page[..code.len()].copy_from_slice(code);
         self.write(start, &page);
+        // The engine keeps translated code, and the bytes below it have changed.
         let _ = self.unicorn.ctl_remove_cache(physical(start), physical(end));
         if let Some(guest) = &mut self.bus().guest {
             guest.forget();
@@ -557,10 +559,13 @@ impl Engine {
     pub fn begin_call(&mut self, function: u64, arguments: &[u64], top: u64) {
         const IN_REGISTERS: [Register; 4] =
             [Register::RCX, Register::RDX, Register::R8, Register::R9];
+        // What ran last was a program: its segments and its stack are those of ring 3.
         if self.ring() != 0 {
             let _ = self.unicorn.context_restore(&self.kernel);
         }
         let more = arguments.len().saturating_sub(4) as u64;
+        // Home space for four arguments; on entry RSP is 8 off a multiple of 16 ("x64 calling
+        // convention").
         let frame = (0x20 + 8 * more).next_multiple_of(16) + 8;
         let stack = top - top % 16 - frame;
         self.write_u64(stack, STUBS);
@@ -624,6 +629,7 @@ impl Engine {
 
     /// The stub that was called will be called again when its caller resumes.
     pub fn repeat_stub(&mut self) {
+        // Back onto the HLT.
         let after = self.register(Register::RIP);
         self.set_register(Register::RIP, after - 1);
     }
@@ -639,12 +645,10 @@ impl Engine {
         Ok(Registers(self.unicorn.context_alloc().map_err(none)?))
     }
 
-    /// Saves the loaded registers.
     pub fn save(&self, registers: &mut Registers) {
         let _ = self.unicorn.context_save(&mut registers.0);
     }
 
-    /// Loads a set of registers.
     pub fn load(&mut self, registers: &Registers) {
         let _ = self.unicorn.context_restore(&registers.0);
     }
@@ -663,14 +667,12 @@ impl Engine {
         bytes
     }
 
-    /// A number in memory.
     pub fn read_u64(&self, at: u64) -> u64 {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes);
         u64::from_le_bytes(bytes)
     }
 
-    /// A number in memory.
     pub fn read_u32(&self, at: u64) -> u32 {
         self.read_u64(at) as u32
     }
@@ -680,12 +682,10 @@ impl Engine {
         let _ = self.unicorn.mem_write(physical(at), bytes);
     }
 
-    /// Writes a number.
     pub fn write_u64(&mut self, at: u64, value: u64) {
         self.write(at, &value.to_le_bytes());
     }
 
-    /// Writes a number.
     pub fn write_u32(&mut self, at: u64, value: u32) {
         self.write(at, &value.to_le_bytes());
     }
@@ -782,6 +782,7 @@ fn place(address: u64) -> String {
 
 /// Called before each instruction.
 fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
+    // The instruction before this one retires first: its interrupt may end the slice here.
     if unicorn.get_data().guest.is_some() {
         retire(unicorn, address);
     }
@@ -899,6 +900,7 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) -> Result<(), Fault> 
         }
         Privileged::WriteMsr => {
             let (msr, value) = (ecx as u32, edx << 32 | eax);
+            // Judged by the values before the write, and noted only if silicon takes it.
             let allowed = bus.registers.write(cpu, bus.current, msr, value);
             let written = cpu.try_write_msr(msr, value);
             if written.is_ok() {

@@ -130,6 +130,7 @@ pub(crate) fn handlers(pe: &PeFile64<'_>, bytes: &[u8]) -> Result<Vec<Handler>> 
 /// Delivers the #GP of the instruction at `address`; `false` if nobody handles it.
 pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
     let bus = unicorn.get_data();
+    // Another one from time to time, and the same in each run of a seed.
     let status = STATUSES[bus.executed as usize % STATUSES.len()];
     let covers = |one: &&Handler| (one.body..one.end).contains(&address);
     let Some(function) = bus.handlers.iter().find(covers).cloned() else {
@@ -149,6 +150,7 @@ pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
     put(SEGMENTS, &KERNEL_SEGMENTS.map(u16::to_le_bytes).concat());
     put(EFLAGS, &(unicorn.reg_read(Register::RFLAGS).unwrap_or_default() as u32).to_le_bytes());
     put(RAX, &general.map(u64::to_le_bytes).concat());
+    // Rip is the instruction that faulted, which the engine may have left already.
     put(RAX + 8 * 16, &address.to_le_bytes());
     for (index, register) in (0..).zip(LONG) {
         let value = unicorn.reg_read_long(register).unwrap_or_default();

@@ -97,7 +97,6 @@ struct Tally {
     quiet: u64,
     /// A requested interrupt arrives when this many more instructions have retired.
     late: Option<u64>,
-    /// It has arrived.
     arrived: bool,
     /// Instructions that had retired at the last taken branch.
     taken_at: u64,
@@ -190,6 +189,7 @@ impl Tally {
             return false;
         };
         self.add(address, facts);
+        // Before its events are counted: their overflow may freeze the records.
         if let Some(kind) = facts.branch {
             self.branch(cpu, kind, address, next, address + facts.length);
         }
@@ -199,6 +199,8 @@ impl Tally {
             *late -= 1;
             arrives = *late == 0;
         }
+        // Until then no counter can overflow: to ask the processor after each instruction would be
+        // slow. One that repeats has made more accesses than `look_ahead` allows for.
         if self.quiet == 0 || facts.repeats {
             self.tell(cpu);
             self.look_ahead(cpu);
@@ -215,7 +217,6 @@ impl Tally {
     }
 }
 
-/// The feed.
 pub struct Guest {
     skid: u64,
     facts: FxHashMap<u64, Facts>,

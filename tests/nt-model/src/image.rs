@@ -13,7 +13,6 @@ use rustc_hash::FxHashMap;
 /// An instruction that silicon reserves to ring 0, or whose result depends on the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privileged {
-    /// CPUID.
     Cpuid,
     /// RDMSR.
     ReadMsr,
@@ -60,9 +59,7 @@ pub struct ImportSlot {
 /// The image, relocated to [`IMAGE`].
 #[derive(Debug)]
 pub struct Image {
-    /// The mapped bytes.
     pub bytes: Vec<u8>,
-    /// The sections.
     pub sections: Vec<Section>,
     /// What it imports.
     pub imports: Vec<ImportSlot>,

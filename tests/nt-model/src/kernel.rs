@@ -306,6 +306,7 @@ fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {
 fn free(m: &mut Machine, at: u64, tag: u32) -> Result<Outcome, Violation> {
     let size = m.engine.bus().arena.size_of(at);
     let within = |dpc: &u64| (at..at + size).contains(dpc);
+    // A queued KDPC is a link of its processor's queue, which would then lead into freed memory.
     let mut dpcs = m.kernel.dpcs.iter();
     if let Some((dpc, _)) = dpcs.find(|(dpc, state)| state.queued && within(dpc)) {
         return broken(Rule::Alive, format!("the DPC {dpc:#x} is queued, and its memory is freed"));
@@ -333,6 +334,7 @@ fn acquire_spin_lock(m: &mut Machine) -> Result<Outcome, Violation> {
             broken(Rule::Lock, "a spin lock is taken twice on one processor")
         }
         Some(_) => {
+            // The caller tries again in its next slice, and others run meanwhile.
             m.contended += 1;
             Ok(Outcome::Spin)
         }
@@ -358,6 +360,7 @@ fn release_spin_lock(m: &mut Machine) -> Result<Outcome, Violation> {
 fn set_event(m: &mut Machine) -> Result<Outcome, Violation> {
     let at = m.engine.argument(0);
     touch(m, at, 0x18)?;
+    // SignalState, in the KEVENT's DISPATCHER_HEADER.
     let before = m.engine.read_u32(at + 4);
     m.engine.write_u32(at + 4, 1);
     m.wake(|wait| *wait == Wait::Event(at));
@@ -367,6 +370,7 @@ fn set_event(m: &mut Machine) -> Result<Outcome, Violation> {
 fn wait_for_event(m: &mut Machine) -> Result<Outcome, Violation> {
     let at = m.engine.argument(0);
     touch(m, at, 0x18)?;
+    // A notification event: it stays signalled until KeClearEvent.
     if m.engine.read_u32(at + 4) != 0 {
         return done();
     }
@@ -380,6 +384,7 @@ fn delay(m: &mut Machine) -> Result<Outcome, Violation> {
     if interval > 0 {
         return broken(Rule::Unmodelled, "a delay until an absolute time");
     }
+    // Negative times are relative, in units of 100 ns.
     let until = m.now() + interval.unsigned_abs() * 100;
     Ok(Outcome::Wait(Wait::Time(until)))
 }

@@ -30,7 +30,6 @@ const FILE_CAN_BE_OPTIONAL: u32 = 0x8000_0000;
 /// A framework object, by its handle.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
-    /// What it is.
     pub kind: Kind,
     /// The object with which it is deleted.
     pub parent: u64,
@@ -41,16 +40,12 @@ pub struct Object {
 /// Kinds of framework object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// The driver.
     #[default]
     Driver,
-    /// The device.
     Device,
-    /// A queue.
     Queue,
     /// A wait lock, with its holder.
     WaitLock(Option<usize>),
-    /// A file object.
     File,
 }
 
@@ -79,11 +74,9 @@ pub struct Request {
 /// Codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// METHOD_BUFFERED.
     Buffered,
     /// METHOD_IN_DIRECT and METHOD_OUT_DIRECT.
     Direct,
-    /// METHOD_NEITHER.
     Neither,
 }
 
@@ -104,7 +97,6 @@ impl Method {
 pub struct Framework {
     objects: BTreeMap<u64, Object>,
     requests: BTreeMap<u64, Request>,
-    /// DRIVER_OBJECT.
     pub driver_object: u64,
     globals: u64,
     table: u64,
@@ -394,6 +386,7 @@ pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
 /// Deletes an object: its handle becomes invalid.
 pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
     if machine.framework.objects.remove(&handle).is_none() {
+        // Already deleted with its parent.
         return Ok(());
     }
     machine.engine.bus().arena.free(handle, 0)
@@ -409,7 +402,7 @@ pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Vio
 
 /// A request enters the queue; its handle, too, is memory that no one may access. If it arrives
 /// after the previous one was completed, and before that one's callback has returned, its thread
-/// presents the one that has waited longest (kmdf-observed: FxIoQueue::DispatchEvents).
+/// presents the one that has waited longest (FxIoQueue::DispatchEvents of KMDF's published source).
 pub fn enqueue(machine: &mut Machine, request: Request) -> Result<u64, Violation> {
     let handle = machine.engine.allocate(0, 0)?;
     let framework = &mut machine.framework;
@@ -535,6 +528,7 @@ fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
     let callbacks = m.engine.argument(2);
     structures::must_be_sized(m, callbacks, "_WDF_PNPPOWER_EVENT_CALLBACKS")?;
     let size = u64::from(m.engine.read_u32(callbacks));
+    // Every member behind Size is a pointer to a callback.
     for offset in (8..size).step_by(8) {
         let callback = m.engine.read_u64(callbacks + offset);
         if callback != 0 {

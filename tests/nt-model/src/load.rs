@@ -32,7 +32,6 @@ pub enum Action {
     Sleep,
     /// The device is stopped and started again, to rebalance resources.
     Restart,
-    /// A processor is added.
     Add,
     /// The device disappears without warning.
     Surprise,
@@ -48,6 +47,7 @@ pub enum Action {
 
 /// The process of a client.
 pub(crate) const fn process(client: u32) -> u32 {
+    // Ids are multiples of 4; the client's thread has the one between.
     1000 + 8 * client
 }
 
@@ -87,6 +87,7 @@ impl Action {
                 machine.lose_registers()?;
                 machine.wake()?;
             }
+            // These happen to a driver; the service in the process knows none of them.
             Self::Restart | Self::Add | Self::Surprise | Self::Fault(_) | Self::Profile(_) => {}
         }
         Ok(None)
@@ -134,7 +135,6 @@ impl Load {
         Self { rng: Rng::with_seed(seed), features, clients: Vec::new(), opened: 0 }
     }
 
-    /// The clients that have a handle.
     pub fn clients(&self) -> Vec<u32> {
         self.clients.iter().map(|client| client.number).collect()
     }

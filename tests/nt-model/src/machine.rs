@@ -55,7 +55,6 @@ pub enum Stub {
 
 /// A function that the driver calls.
 pub struct Function {
-    /// Its name.
     pub name: &'static str,
     /// The highest IRQL that its documentation allows.
     pub irql: u8,
@@ -182,7 +181,6 @@ impl Fingerprint {
     }
 }
 
-/// The machine.
 pub struct Machine {
     /// The engine that executes the instructions.
     pub engine: Engine,
@@ -282,7 +280,6 @@ impl Machine {
         STUBS + STUB * (self.stubs.len() as u64 - 1)
     }
 
-    /// The number of processors.
     pub fn processors(&self) -> usize {
         self.processors.len()
     }
@@ -313,6 +310,7 @@ impl Machine {
     /// The request whose thread makes the call.
     pub fn request_of_caller(&self) -> Option<u64> {
         let caller = self.caller()?;
+        // A DPC that queues another DPC does so for itself, not for the request.
         caller.request.filter(|_| caller.irql == PASSIVE)
     }
 
@@ -372,7 +370,6 @@ impl Machine {
         booted(leaves, self.now())
     }
 
-    /// Adds a processor.
     pub fn add_processor(&mut self, cpu: Cpu) {
         let bus = self.engine.bus();
         bus.cpus.push(cpu);

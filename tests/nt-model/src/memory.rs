@@ -20,9 +20,7 @@ pub const STUBS_SIZE: u64 = 0x1_0000;
 pub const EXPORTS: u64 = 0xFFFF_F800_0900_0000;
 /// Bytes for it.
 pub const EXPORTS_SIZE: u64 = 0x1_0000;
-/// The arena.
 pub const ARENA: u64 = 0xFFFF_F800_2000_0000;
-/// Its size.
 pub const ARENA_SIZE: u64 = 0x4000_0000;
 /// Where the local APIC's page is mapped.
 pub const APIC: u64 = 0xFFFF_F800_0A00_0000;
@@ -31,7 +29,6 @@ pub const USER_STACKS: u64 = 0x10_0000;
 /// Bytes for all of them: enough for more processors than Windows supports.
 pub const USER_STACKS_SIZE: u64 = 4096 * USER_STACK;
 const USER_STACK: u64 = PAGE;
-/// A page.
 pub const PAGE: u64 = 0x1000;
 
 /// The engine's address for a virtual one.
@@ -54,7 +51,6 @@ const GRAIN: u64 = 8;
 /// The number of freed allocations that are not reused yet.
 const QUARANTINE: usize = 256;
 
-/// An allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocation {
     /// The requested size in bytes.
@@ -93,6 +89,8 @@ impl Arena {
     /// Allocates `size` bytes, page-aligned if it is at least a page, with inaccessible bytes
     /// before and after. `None` if the arena is full.
     pub fn allocate(&mut self, size: u64, tag: u32) -> Option<u64> {
+        // Pool is page-aligned from a page on (ExAllocatePoolWithTag's page). The unit at the end
+        // is the gap.
         let unit = if size >= PAGE { PAGE } else { 64 };
         let room = size.max(1).next_multiple_of(unit) + unit;
         let reused = self.free.get_mut(&room).and_then(Vec::pop);
@@ -129,6 +127,7 @@ impl Arena {
         if tag != 0 {
             self.pool.0 -= allocation.size;
         }
+        // Not reused at once, so that a late access meets no newer allocation.
         self.freed.push_back((at, allocation.room));
         if self.freed.len() > QUARANTINE
             && let Some((at, room)) = self.freed.pop_front()
@@ -164,6 +163,8 @@ impl Arena {
             let within = at % GRAIN;
             let take = (GRAIN - within).min(end - at);
             let known = self.shadow.get((at / GRAIN) as usize).copied();
+            // A byte of the shadow says how many bytes of its grain are accessible, from the first
+            // on.
             if known.unwrap_or(0) < (within + take) as u8 {
                 return false;
             }

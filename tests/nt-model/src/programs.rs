@@ -28,7 +28,6 @@ pub struct Amounts {
     pub accesses: u64,
 }
 
-/// A program.
 pub struct Program {
     /// Its name, and that of its module without `.exe`.
     pub name: &'static str,
@@ -49,7 +48,6 @@ enum Code {
     Read(&'static [u8]),
 }
 
-/// All of them.
 pub const PROGRAMS: &[Program] = &[
     Program {
         name: "loop",

@@ -194,7 +194,6 @@ pub struct Watched {
     disputed: u64,
 }
 
-/// All processors' registers.
 #[derive(Default)]
 pub struct Registers {
     /// The reserved counters, as bits of the global registers; `None` without a reservation.
@@ -257,6 +256,7 @@ impl Registers {
                 Role::Select(_) => {
                     watched.selects.insert(number, read(cpu, msr).unwrap_or(0));
                 }
+                // From now on the records must be empty in the end.
                 Role::Branches(_) | Role::Record => watched.branches = true,
                 _ => {}
             }
@@ -299,6 +299,7 @@ impl Registers {
         offset: u32,
         value: u32,
     ) -> Result<(), Violation> {
+        // EOI is the HAL's too: a second one would end somebody else's interrupt.
         if offset == LVTPC_OFFSET {
             return self.write_lvtpc(cpu, index, value.into());
         }
@@ -390,7 +391,8 @@ impl Registers {
         }
     }
 
-    /// Someone else has written registers while the device works: that is what the driver must leave, but for its own bits.
+    /// Someone else has written registers while the device works: the driver must leave what was
+    /// written, but for its own bits.
     pub fn others_wrote(&mut self, cpus: &mut [Cpu]) {
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             watched.others_wrote(cpu);
@@ -571,6 +573,8 @@ impl Watched {
             Role::Select(off) => (whole(number), off),
             Role::Counter => (whole(number), 0),
             Role::Fixed => (whole(FIXED + number), 0),
+            // Reset leaves ones here, and software that knows only version 1 never writes them: so
+            // the bits go back to what they were, and not to 0.
             Role::Global => (self.ours, before),
             Role::FixedControl => (parts(FIXED, 4) | self.user_disable(), 0),
             Role::Halves => (parts(0, 16), 0),

@@ -15,10 +15,8 @@ macro_rules! rules {
         }
 
         impl Rule {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$rule),*];
 
-            /// The name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$rule => $name,)*
@@ -109,9 +107,7 @@ rules! {
 /// A broken rule.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which rule.
     pub rule: Rule,
-    /// What happened.
     pub what: String,
     /// Return addresses, innermost first, as offsets in the image.
     pub stack: Vec<u64>,

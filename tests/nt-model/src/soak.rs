@@ -51,7 +51,6 @@ pub const PERIOD: u64 = 4096;
 pub const LATEST: u64 = 3 * PERIOD;
 /// Rounds of the program: about 24 periods.
 const ROUNDS: u32 = 20_000;
-/// TotalIssues.
 const SOURCE: u32 = 0x02;
 
 /// Tries each row, as many at once as there are cores; returns the results in any order.
@@ -103,6 +102,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Totals> {
     for leaves in &mut leaves {
         *leaves = leaves.with_quirks(quirks);
     }
+    // Drawn apart from everything else, so that a life without them is unchanged.
     let features = Rng::with_seed(seed ^ 0xFEA7).bool();
     let work = workload::parse(WORK)?;
     let mut story =
@@ -113,6 +113,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Totals> {
         let status = device.start()?;
         ensure!(status == 0, "the driver does not start: {status:#x}");
         for number in 0..sequences {
+            // A failure is told with the sequence in which it came: the ones before ended well.
             story.truncate(1);
             story.push(format!("sequence {number}"));
             let actions = rng.usize(FEWEST_ACTIONS..=ACTIONS);

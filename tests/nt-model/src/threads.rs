@@ -12,7 +12,6 @@ use sim::cpu::event::Counts;
 /// No counter in the models is narrower.
 const WIDTH: u64 = (1 << 40) - 1;
 
-/// A thread.
 #[derive(Debug, Default)]
 pub struct Thread {
     /// The processor that it runs on.
@@ -45,6 +44,7 @@ impl Device {
     /// The thread is switched onto a processor where no other runs.
     pub fn switch_in(&mut self, thread: &mut Thread, processor: usize) {
         thread.processor = Some(processor);
+        // What the counters counted while it was off this processor is another's.
         thread.began = self.listed(processor);
     }
 

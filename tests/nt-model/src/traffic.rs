@@ -76,7 +76,6 @@ impl Lane {
 /// What has happened in sequences, on one machine or on several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Sequences that were played.
     pub sequences: u64,
     /// Requests that were completed.
     pub requests: u64,
@@ -84,7 +83,6 @@ pub struct Totals {
     pub granted: u64,
     /// How many of these were cancelled.
     pub cancelled: u64,
-    /// Samples that were read.
     pub samples: u64,
     /// The branches that they came with, empty ones included.
     pub branches: u64,
@@ -191,6 +189,7 @@ impl<'a> Traffic<'a> {
             let slices = [0, 4, 40, 400][self.load.rng.usize(..4)];
             self.go_on(slices)?;
         }
+        // What is left of this sequence must succeed: the checks below are about a driver at rest.
         self.device.machine.kernel.fail_after = None;
         self.device.machine.kernel.profiling = 0;
         self.finish()?;

@@ -31,7 +31,6 @@ pub struct Guest {
 
 /// A device that is started, and open for this process.
 pub struct DriverTransport {
-    /// The device under test.
     pub device: Device,
     /// The handle by which it is open.
     pub file: File,

@@ -61,8 +61,9 @@ impl Device {
         Ok(0)
     }
 
-    /// Loads the driver.
     pub fn load(&mut self) -> Result<u32, Violation> {
+        // A second load finds the image's data as the file has it, and not as the first run left
+        // it.
         for (at, bytes) in &self.writable {
             self.machine.engine.write(*at, bytes);
         }
@@ -264,6 +265,7 @@ impl Device {
     /// The device leaves D0 and its hardware is released, unless that has already happened; after
     /// this it cannot be found. A device that has never started has no hardware to release.
     fn release(&mut self) -> Result<(), Violation> {
+        // The framework waits for S0 before it takes hardware from a device that is asleep.
         if self.stage == Stage::Asleep {
             self.wake()?;
         }
@@ -326,6 +328,7 @@ impl Device {
         self.remove_device()?;
         if self.stage >= Stage::Loaded {
             let driver = self.machine.framework.driver_object;
+            // DRIVER_OBJECT.DriverUnload (wdm.h, x64).
             let unload = self.machine.engine.read_u64(driver + 0x68);
             if unload != 0 {
                 self.machine.call("DriverUnload", unload, &[driver])?;
@@ -356,6 +359,7 @@ impl Device {
         let size = 16 + wide.len() as u64;
         let path = engine.allocate(size, 0)?;
         let length = wide.len() as u32;
+        // UNICODE_STRING: Length, MaximumLength, and the buffer's address at 8.
         engine.write_u32(path, length << 16 | length);
         engine.write_u64(path + 8, path + 16);
         engine.write(path + 16, &wide);

@@ -60,12 +60,15 @@ fn dpc(m: &mut Machine, at: u64) -> Result<&mut Dpc, Violation> {
 pub(super) fn target_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
     let (at, number) = (m.engine.argument(0), m.engine.argument(1));
     let number = m.engine.read_u32(number);
+    // PROCESSOR_NUMBER: the group in 16 bits, the number within it in 8.
     let (group, within) = (number & 0xFFFF, number >> 16 & 0xFF);
     let index = (group * 64 + within) as usize;
     if index >= m.processors() || m.kernel.fails() {
         return Ok(Outcome::Return(INVALID_PARAMETER));
     }
     let dpc = dpc(m, at)?;
+    // The call has no effect on a queued DPC (KeSetTargetProcessorDpcEx's page), so it is a
+    // mistake.
     if dpc.queued {
         return broken(Rule::Object, "a queued DPC is given another target");
     }

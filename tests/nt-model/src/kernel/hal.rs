@@ -58,6 +58,8 @@ pub(super) fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
     let (list, out) = (m.engine.argument(2), m.engine.argument(3));
     touch(m, out, 8)?;
+    // Only since Windows 10 1903 can a list name some of the counters (the function's page); the
+    // driver asks for the whole unit on every version.
     if groups != 0 || count as u32 != 0 || list != 0 {
         return broken(Rule::Unmodelled, "some counters, or those of some processors");
     }
@@ -65,6 +67,7 @@ pub(super) fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
         m.engine.write_u64(out, 0);
         return Ok(Outcome::Return(INSUFFICIENT_RESOURCES));
     }
+    // Handles are multiples of 4.
     m.kernel.next_handle += 4;
     let handle = m.kernel.next_handle;
     m.kernel.counters = Some(handle);
@@ -125,6 +128,7 @@ pub(super) fn set_hardware_counters(m: &mut Machine) -> Result<Outcome, Violatio
 
 pub(super) fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
     let (class, size, buffer) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
+    // HalProfileSourceInterruptHandler, with the address of a pointer to the handler.
     if (class as u32, size as u32) != (1, 8) {
         return broken(Rule::Unmodelled, format!("HalSetSystemInformation({class}, {size})"));
     }
@@ -141,6 +145,7 @@ pub(super) fn set_system_information(m: &mut Machine) -> Result<Outcome, Violati
         return Ok(Outcome::Return(UNSUCCESSFUL));
     }
     m.kernel.interrupt_handler = Some(handler);
+    // From here on an interrupt may mask LVTPC, and the driver may unmask it.
     m.engine.bus().registers.handled = true;
     done()
 }

@@ -77,6 +77,7 @@ pub(super) fn is_precise(m: &Machine, object: u64) -> Option<bool> {
 }
 
 pub(super) fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {
+    // Maximum, minimum and current time, in units of 100 ns: Windows' tick is 15.625 ms.
     for (argument, value) in [156_250, 1, 156_250].into_iter().enumerate() {
         let out = m.engine.argument(argument);
         touch(m, out, 4)?;
@@ -170,6 +171,7 @@ pub(super) fn delete_timer(m: &mut Machine) -> Result<Outcome, Violation> {
         if wait as u8 == 0 {
             return broken(Rule::Alive, "a timer is deleted while its callback runs");
         }
+        // Cancelled, so that it does not expire again while its callback is waited for.
         timer(m)?.period = None;
         return Ok(Outcome::Again(Wait::Dpc));
     }

@@ -60,6 +60,7 @@ impl Machine {
         who: (u32, u32),
     ) -> Result<usize, Violation> {
         let stack = self.engine.allocate(STACK, 0)?;
+        // The call is begun in the engine's own registers, which may be another activity's.
         self.unload();
         self.engine.begin_call(function, arguments, stack + STACK);
         let mut activity = Activity {

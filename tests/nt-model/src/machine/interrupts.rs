@@ -94,6 +94,7 @@ impl Machine {
             self.interrupts += 1;
             return Ok(());
         }
+        // No handler is registered.
         let processor = &mut self.engine.bus().cpus[index].processor;
         if processor.quirks().has(Quirk::FixedInterrupts) {
             processor.handled_by_windows();

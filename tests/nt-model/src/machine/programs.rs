@@ -76,6 +76,7 @@ impl Machine {
         activity.state = State::Running;
         let top = activity.stack + STACK;
         self.engine.begin_program(user_stack(index), top);
+        // At the bottom: everything of the system comes on top of a program.
         self.processors[index].pile.insert(0, id);
         self.programs.left += 1;
         Ok(())
@@ -89,6 +90,7 @@ impl Machine {
         self.programs.until = 0;
         ran?;
         let now = self.now();
+        // The clocks agree again, as all processors' time-stamp counters do.
         self.pass_to(if self.programs.left > 0 { now.max(until) } else { now });
         Ok(self.programs.left > 0)
     }

@@ -163,6 +163,7 @@ impl Machine {
                 || !processor.dpcs.is_empty()
                 || processor.interrupt.is_some()
         };
+        // Programs do not count: with nothing but programs the driver has come to rest.
         let quiet = ready.is_empty() && !(0..self.processors.len()).any(|index| busy(&index));
         let able: Vec<usize> = (0..self.processors.len())
             .filter(|&index| {
@@ -193,6 +194,7 @@ impl Machine {
         let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
         if !self.is_guest() {
+            // The workload's overflows wait in the local APIC; the guest feed reports its own.
             self.take_pending(index);
         }
         self.take_arrived(index);
@@ -225,6 +227,7 @@ impl Machine {
         let top = self.processors[index].pile.last().copied();
         let (irql, masked) = top
             .map_or((PASSIVE, false), |id| (self.activities[id].irql, self.activities[id].masked));
+        // Interrupts are masked: neither an interrupt nor a DPC's software interrupt gets through.
         if masked {
             return Ok(());
         }
@@ -242,6 +245,8 @@ impl Machine {
             Some(&QueuedDpc { patience: patience @ 2.., .. }) => {
                 !self.only_late && self.rng.u16(0..patience) != 0
             }
+            // Windows requests the DPC's interrupt at once; some instructions may still run before
+            // it arrives.
             _ => top.is_some() && self.rng.u8(0..4) == 0,
         };
         if irql < DISPATCH
