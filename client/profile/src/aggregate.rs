@@ -151,6 +151,7 @@ pub(crate) fn aggregate(
     })?;
     let mut recording = source.take_recording();
     let groups = aggregator.finish();
+    // The samples of a part of the time do not show how long the recording is.
     if time.is_all() {
         recording.seen_ns = groups.seen_ns(recording.metadata.timestamp_frequency);
     }

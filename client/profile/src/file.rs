@@ -338,7 +338,6 @@ pub struct Process {
 pub struct NamedThread {
     /// The identifier of its process.
     pub process: u32,
-    /// Its identifier.
     pub thread: u32,
     pub name: String,
     /// When it was first seen with this name, as a sample's timestamp.

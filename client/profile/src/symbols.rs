@@ -98,7 +98,6 @@ pub struct Frame {
 /// A function that was inlined into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Its name.
     pub function: Arc<str>,
     /// The file of the call.
     pub caller_file: Option<Arc<str>>,
@@ -144,7 +143,6 @@ impl Frame {
 /// The kind of symbols that name a module's functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A PDB.
     Pdb,
     /// DWARF, in the file or in a separate one.
     Dwarf,
@@ -152,7 +150,6 @@ pub enum Kind {
     Table,
     /// The file's exports.
     Exports,
-    /// Nothing.
     #[default]
     None,
 }
@@ -178,7 +175,6 @@ impl Kind {
 /// A module whose symbols were looked for, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The module.
     pub module: Module,
     /// What the module is called: its name, with more where several modules have it.
     pub name: Arc<str>,

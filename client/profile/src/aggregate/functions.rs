@@ -9,6 +9,8 @@ use halprof_measure::Result;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// Stacks are left out, because a function that has no samples of its own has no say in what a name
+/// means.
 const BY_LOCATION: GroupBy =
     GroupBy { location: true, process: false, thread: false, processor: false, stack: false };
 

@@ -283,23 +283,20 @@ impl Key {
         all
     };
 
-    /// Its row of the table.
     pub(crate) fn row(self) -> &'static KeyRow {
+        // An element of the constant itself would be of a copy, and not static.
         const ROWS: &[KeyRow] = &KEYS;
         &ROWS[self as usize]
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The fields that its values have in JSON and CSV.
     pub fn fields(self) -> &'static [&'static str] {
         self.row().fields
     }
 
-    /// The key of this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
@@ -317,7 +314,6 @@ impl Key {
         }
     }
 
-    /// What samples must be grouped by for it.
     pub(crate) fn groups(self) -> GroupBy {
         self.row().groups
     }

@@ -179,7 +179,6 @@ impl Marks {
         chosen
     }
 
-    /// The number of marks.
     pub const fn len(&self) -> usize {
         self.all.len()
     }
@@ -189,7 +188,6 @@ impl Marks {
         self.all.iter().any(|mark| mark.process.is_some())
     }
 
-    /// Whether there are no marks.
     pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

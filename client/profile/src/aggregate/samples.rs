@@ -66,7 +66,6 @@ pub struct ThreadLocation {
     /// Process identifier, or the number of a process that has that of an earlier one: see
     /// [`Recording::process_ids`].
     pub process: u32,
-    /// Thread identifier.
     pub thread: u32,
     /// The name that the program gave the thread.
     pub thread_name: Option<Arc<str>>,
@@ -650,7 +649,6 @@ impl Samples {
         self.timed_samples.iter().filter(move |sample| sample.source == index)
     }
 
-    /// The totals of one source.
     pub fn location_totals_of(
         &self,
         source: &SourceTotals,

@@ -59,6 +59,7 @@ impl Background {
     }
 
     fn written(&mut self) -> Result<Writer> {
+        // The thread ends when it has no sender any more.
         drop(self.blocks.take());
         let ended = || Error::Internal("the recording's own thread has ended".to_owned());
         let thread = self.thread.take().ok_or_else(ended)?;
@@ -73,6 +74,7 @@ impl Sink for Background {
         let sent = self.blocks.as_ref().map(|blocks| blocks.send(block));
         match sent {
             Some(Ok(())) => Ok(()),
+            // A thread that takes nothing more has ended with an error, which this returns.
             _ => self.written().map(drop),
         }
     }

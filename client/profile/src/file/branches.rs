@@ -62,7 +62,6 @@ pub const MODES: [Kind; 2] = [
 /// The branch records of samples, newest first for each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedBranches<'a> {
-    /// The records.
     pub branches: &'a [Branch],
     /// The undocumented value of each record, if Windows' own tracing recorded it; empty otherwise.
     pub raw: &'a [u64],

@@ -126,6 +126,8 @@ pub fn convert_session(
     files: Option<Files<'_>>,
     key: Option<Vec<u8>>,
 ) -> Result<()> {
+    // Samples keep the identifiers of their processes, because whoever reads the recording numbers
+    // them.
     let mut trace = TraceSamples::events(paths, None, Some(&Query::default()), process)?;
     complete(&mut trace.recording.metadata);
     if let Some(files) = files {
@@ -153,7 +155,6 @@ impl TraceSamples {
         Ok(Self::events(paths, None, None, None)?.with_process_ids())
     }
 
-    /// Reads the waits of a trace.
     pub(super) fn read_waits(path: &Path) -> Result<Self> {
         Ok(Self::events(&[path], Some(Waits::default()), None, None)?.with_process_ids())
     }
@@ -353,6 +354,7 @@ impl Builder {
         let time = ticks(event.time);
         let first = self.span_ns.map_or(event.ns, |(first, _)| first);
         self.span_ns = Some((first, event.ns));
+        // This comes before `lives` reads the event, because a switch may end its old thread.
         let waits = self.waits.as_mut();
         if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.lives.threads, &event)) {
             self.wait(event.time, event.processor, wait);
@@ -422,6 +424,7 @@ impl Builder {
                 && (last.thread, last.ip) == (tick.thread, tick.ip)
                 && last.time.abs_diff(tick.time) <= longest
         });
+        // A tick that has met its other form is used up: what comes next is of another interrupt.
         if !is_known {
             self.ticks.insert(processor, tick);
         }

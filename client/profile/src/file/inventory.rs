@@ -198,6 +198,7 @@ impl Inventory {
         let since = self.scanned_ns.map(|_| self.system.now());
         self.scanned_ns = Some(elapsed_ns);
         self.scan_requested = false;
+        // What is loaded at the last address may change with this scan.
         self.last = (None, u64::MAX);
         let mut changes = Changes::default();
         let new = self.scan_processes(since, &mut changes);
@@ -241,6 +242,7 @@ impl Inventory {
     fn scan_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
         let now: BTreeMap<u32, String> = self.system.processes().into_iter().collect();
         self.running.retain(|&id, process| {
+            // Windows reuses identifiers: with another name it is another process.
             let stays = now.get(&id) == Some(&process.name);
             if !stays {
                 process.ended = since;

@@ -124,6 +124,7 @@ impl Reader<File> {
         let mut process_ids = ProcessIds::default();
         // A pipe or device can be read only once, so its processes cannot be read ahead.
         if path.is_file() {
+            // Both handles have one position, so it is put back before and after the first reading.
             let mut rewind = || {
                 file.rewind()?;
                 file.try_clone()
@@ -430,6 +431,7 @@ impl<R: Read> Reader<R> {
     /// The frames of stacks, each after its caller.
     fn frame_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         const BAD: Bad = Bad::Block("the frames of stacks make no sense");
+        // Set until the block is known to be whole: the numbers of later stacks count its frames.
         let lacked_frames = std::mem::replace(&mut self.lacks_frames, true);
         let payload = self.bytes(head)?;
         let table = &mut self.recording.stacks;

@@ -125,6 +125,7 @@ impl StackTable {
 
     /// A stack's frames, innermost first, each with the stack that begins with it.
     pub fn callers(&self, stack: StackId) -> impl Iterator<Item = (StackId, &StackFrame)> {
+        // This ends even in a stranger's file, because `push` takes no frame before its caller.
         let mut next = stack;
         std::iter::from_fn(move || {
             let (stack, frame) = (next, self.frame(next)?);

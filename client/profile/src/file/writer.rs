@@ -149,7 +149,6 @@ impl Writer {
         self.in_blocks(samples, stacks, branches.into())
     }
 
-    /// Appends marks.
     pub fn marks(&mut self, marks: &[Mark]) -> Result<()> {
         for chunk in marks.chunks(BLOCK_MARKS) {
             self.block_of_bytes(MARKS, chunk.as_bytes())?;
@@ -189,7 +188,6 @@ impl Writer {
         self.rows(METHODS, methods)
     }
 
-    /// Records other events.
     pub fn events(&mut self, events: &[RecordedEvent]) -> Result<()> {
         self.rows(EVENTS, events)
     }
@@ -232,6 +230,8 @@ impl Writer {
             Some(backup_path) => fs::rename(&self.path, backup_path),
             None => Ok(()),
         };
+        // Its contents are on the disk before its name is, so that a crash leaves no empty file of
+        // that name.
         let named = self
             .file
             .sync_all()
@@ -397,6 +397,7 @@ pub fn replace<T>(path: &Path, put: impl FnOnce(&mut File) -> io::Result<T>) -> 
         return put(&mut OpenOptions::new().write(true).open(path)?);
     };
     let folder = folder(&path);
+    // A missing folder is an error of its own, not one of a temporary file.
     fs::metadata(folder)?;
     let mut file = unnamed().tempfile_in(folder).map_err(without_name)?;
     let done = put(file.as_file_mut())?;

@@ -13,7 +13,8 @@ const BEFORE: u64 = 256;
 const LENGTH: std::ops::Range<usize> = 16_384..262_144;
 /// The most calls that are remembered.
 const DEPTH: usize = 64;
-/// How often the search for branches that lead nowhere goes through the code.
+/// How often the search for branches that lead nowhere goes through the code: of a chain of such
+/// branches, each search finds one.
 const SEARCHES: usize = 64;
 
 /// A branch on the way.
@@ -23,7 +24,6 @@ pub struct PathBranch {
     pub from: u64,
     /// Where code continues.
     pub to: u64,
-    /// Its kind.
     pub kind: BranchKind,
     /// Whether it is taken; if not, `to` is the next instruction.
     pub taken: bool,

@@ -13,7 +13,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The assumed load address of a file that has none of its own.
+/// The assumed load address of a file that has none of its own: Linux puts it there if addresses
+/// are not randomized.
 const ANYWHERE: u64 = 0x5555_5555_4000;
 
 /// An executable file.

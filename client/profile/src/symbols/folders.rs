@@ -55,6 +55,7 @@ impl Folders {
 fn entries(folder: &Path) -> Entries {
     let listed = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX);
     let mut names: Vec<OsString> = listed.map(|entry| entry.file_name()).collect();
+    // In reverse, because of equal keys the map keeps the last.
     names.sort_unstable_by(|a, b| b.cmp(a));
     let known = names.into_iter().filter_map(|name| Some((name.to_str()?.to_lowercase(), name)));
     known.collect()

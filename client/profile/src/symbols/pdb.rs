@@ -402,6 +402,7 @@ impl Pdb {
         let symbol = start.symbol?;
         let symbol = self.symbols.iter_at(symbol).next().ok()??;
         let mut fields = Fields(symbol.raw_bytes());
+        // Its kind, its flags, and where it is, come before the name.
         fields.bytes(2 + 4 + 4 + 2)?;
         Some(String::from_utf8_lossy(fields.text()).into_owned())
     }

@@ -23,7 +23,6 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         Self { most, shift: 0, range: None, sums: FxHashMap::default() }
     }
 
-    /// Adds a sum at a time.
     pub fn add(&mut self, time: u64, key: K, totals: Totals) {
         self.reach(time);
         self.sums.entry((time >> self.shift, key)).or_default().add(totals);
@@ -36,6 +35,8 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         self.reach(from);
         self.reach(to);
         self.stay_few();
+        // Each part is a difference of two rounded sums, so that the parts add up to the whole. The
+        // last bin has the sample itself.
         let mut rest = totals;
         for bin in from >> self.shift..to >> self.shift {
             let so_far = u128::from(((bin + 1) << self.shift) - from);
@@ -95,7 +96,6 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         sums
     }
 
-    /// Changes every sum.
     pub fn scale(&mut self, scaled: impl Fn(&K, Totals) -> Totals) {
         for ((_, key), totals) in &mut self.sums {
             *totals = scaled(key, *totals);

@@ -15,7 +15,6 @@ pub(super) struct Timed<K> {
     /// wide bins are, so a smaller limit would lose times and save nothing.
     most: usize,
     shift: u32,
-    /// The first time.
     first: u64,
     count: usize,
     /// The number of sums at which they are merged.
@@ -31,7 +30,6 @@ impl<K: Eq + Hash> Timed<K> {
         Self { most, shift: 0, first: u64::MAX, count: 0, merged_at: 2 * most, sums }
     }
 
-    /// Adds a sum at a time.
     pub(super) fn add(&mut self, time: u64, key: K, totals: Totals) {
         self.first = self.first.min(time);
         self.sums.entry(key).or_default().push((time >> self.shift, totals));

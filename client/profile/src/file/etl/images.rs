@@ -56,6 +56,8 @@ impl Images {
                 self.live.remove(&key);
             }
             Change::Start => _ = self.add(key, event, Some(time)),
+            // A rundown names what has been there all the time, and again what the trace saw
+            // loaded.
             _ if known.is_none() => _ = self.add(key, event, None),
             _ => {}
         }

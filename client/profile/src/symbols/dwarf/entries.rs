@@ -140,6 +140,7 @@ pub(super) fn taken<'a>(
     if limits.steps(1 + attributes.len() as u64) {
         Ok(attributes)
     } else {
+        // Who reads entries stops at this as at the end of the section.
         Err(gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(0)))
     }
 }

@@ -55,6 +55,7 @@ impl<'a> Lines<'a> {
         let (address_size, folder, name) = (unit.header.address_size(), unit.comp_dir, unit.name);
         let program = unit.dwarf.debug_line.program(program, address_size, folder, name).ok()?;
         let header = program.header();
+        // DWARF 5 numbers files and folders from 0; before, 0 was the unit itself and its folder.
         let first = u64::from(header.version() <= 4);
         let mut lines = Self {
             sequences: Vec::new(),
@@ -72,6 +73,7 @@ impl<'a> Lines<'a> {
                 break;
             }
         }
+        // Nothing says where the last rows end that no sequence has.
         lines.rows.truncate(lines.sequences.last().map_or(0, |last| last.rows.end));
         lines.sequences.sort_unstable_by_key(|one| (one.range.start, one.rows.start));
         let files = rows.header().file_names().iter();
@@ -94,6 +96,7 @@ impl<'a> Lines<'a> {
             }
             return true;
         }
+        // A row ends where the next one begins: of several at one address, the last has the code.
         let own = self.rows.get_mut(first..).and_then(<[_]>::last_mut);
         if let Some(last) = own.filter(|last| last.address == row.address) {
             *last = row;
@@ -113,6 +116,8 @@ impl<'a> Lines<'a> {
 
     /// The index of the file and the line at an address.
     pub(super) fn at(&self, address: u64) -> Option<(u64, u32)> {
+        // A stranger's file may have any number of sequences that overlap; the search ends at this
+        // many.
         const OVERLAPPING: usize = 16;
         let next = self.sequences.partition_point(|one| one.range.start <= address);
         let mut before = self.sequences.get(..next)?.iter().rev().take(OVERLAPPING);

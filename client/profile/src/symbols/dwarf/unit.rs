@@ -83,6 +83,8 @@ impl<'a> Unit<'a> {
         limits: &Limits,
         address: u64,
     ) -> Option<&FunctionRange> {
+        // A stranger's file may have any number of functions that overlap; the search ends at this
+        // many.
         const OVERLAPPING: usize = 16;
         let read = || {
             let mut functions = Functions::default();

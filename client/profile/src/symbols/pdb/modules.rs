@@ -474,6 +474,7 @@ impl Module {
                     length = Some(value);
                     offset = offset.wrapping_add(program.compressed()?);
                 }
+                // Ends of lines, columns and kinds of ranges, which no view shows.
                 7..=0xA | 0xD => {}
                 _ => return None,
             }
