@@ -110,6 +110,7 @@ impl SymbolPath {
     }
 
     fn add_server(&mut self, url: &str, store: Option<PathBuf>) {
+        // What was fetched before is found there without asking the server again.
         let known = store.as_ref().is_none_or(|at| self.folders.contains(at));
         if !known {
             self.folders.extend(store.clone());
@@ -177,6 +178,7 @@ impl SymbolPath {
     /// This path for one recording.
     pub(super) fn for_recording(&self, metadata: &Metadata) -> Self {
         let mut path = self.clone();
+        // A recording of another machine or user has an origin that this key does not make.
         let own = self.key.as_ref().map(|key| origin(key, metadata));
         path.origin = own.filter(|own| *own == metadata.origin);
         path
@@ -267,6 +269,7 @@ impl SymbolPath {
         image: &Path,
     ) -> Vec<PathBuf> {
         let mut all = Vec::new();
+        // GDB looks in these places too (its manual, "Debugging Information in Separate Files").
         let system = Path::new(SYSTEM_FOLDER);
         let folders = self.folders.iter().map(PathBuf::as_path).chain([system]);
         if let Some((first, rest)) = identity.and_then(Identity::build_id_path) {

@@ -88,6 +88,8 @@ impl<'a> Key<'a> {
             let parts = [self.name, &self.build, &name].map(encoded);
             let url = format!("{}/{}", server.url.trim_end_matches('/'), parts.join("/"));
             fs::create_dir_all(store).map_err(text)?;
+            // A file of the store's own disk is only renamed in the end, so that nobody finds half
+            // of it.
             let mut file = NamedTempFile::new_in(store).map_err(text)?;
             if fetch(&url, file.as_file_mut())? {
                 check(file.path(), &name)?;

@@ -80,11 +80,13 @@ fn expanded(mut file: File) -> io::Result<TempPath> {
     let mut cabinet = Cabinet::new(file)?;
     let folder = cabinet.folder_entries().nth(folder.into());
     let folder = folder.ok_or_else(|| io::Error::other("its first file is in no folder"))?;
+    // The last block may expand to less than the others.
     if u64::from(folder.num_data_blocks()) * BLOCK_BYTES_MAX >= most + BLOCK_BYTES_MAX {
         return Err(too_long());
     }
     let first = folder.file_entries().next().map(|file| file.name().to_owned());
     let first = first.ok_or_else(|| io::Error::other("it has no file in it"))?;
+    // One byte more than allowed tells that there is more.
     let mut reader = cabinet.read_file(&first)?.take(most + 1);
     let mut file = NamedTempFile::new()?;
     if io::copy(&mut reader, &mut file)? > most {

@@ -39,6 +39,7 @@ pub(super) fn local(named: &str) -> Option<PathBuf> {
 /// Whether Windows opens a device, not a file, for the last component of a path.
 pub(super) fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end();
+    // Superscript digits make a device too (Microsoft, "Naming Files, Paths, and Namespaces").
     let numbered = |prefix: &str| {
         let rest = stem.get(..3).zip(stem.get(3..));
         rest.is_some_and(|(start, rest)| {

@@ -148,6 +148,7 @@ impl Annotated {
         let (mut sources, mut functions) = (Vec::new(), FxHashMap::default());
         for (recording, path) in paths.iter().enumerate() {
             let mut one = ByAddress::read(path.as_ref(), filter, symbol_path)?;
+            // Each recording numbers its sources for itself.
             let merged = merge(&mut sources, &one.sources);
             for (_, source, _) in &mut one.all {
                 *source = merged.get(*source).copied().unwrap_or_default();
@@ -155,6 +156,7 @@ impl Annotated {
             by_function(recording, &mut one, &mut functions);
             by_address.push(one);
         }
+        // Code at an address can be shown where no sample is.
         if target.address().is_none() {
             with_samples(paths, &by_address)?;
         }
@@ -361,6 +363,7 @@ fn choose_function(
         let ByAddress { recording, symbols, .. } = first;
         let mut function = Function::at(location, recording, symbols);
         if let Target::Range(_) = target {
+            // A range may lie across several functions.
             function.symbol = Arc::default();
         }
         return Ok((function, (0, location), Vec::new()));

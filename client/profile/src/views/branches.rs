@@ -92,11 +92,9 @@ impl Grouping {
 /// A query on the branch records.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The tables.
     pub tables: Vec<Grouping>,
     /// Which samples count; an edge is in a module or function if one of its sides is.
     pub filter: Filter,
-    /// The order of the rows.
     pub order: Order,
     /// How many rows each part of a table keeps; `None`: all.
     pub rows: Option<usize>,
@@ -271,6 +269,8 @@ impl Branches {
         for path in paths {
             let path = path.as_ref();
             let mut source = open(path)?;
+            // Modules and processes may come anywhere in a file, and branches are named by all of
+            // them.
             source.samples(&mut |_, _| {})?;
             let recording = source.take_recording();
             if recording.branches == 0 {
@@ -392,6 +392,7 @@ impl PathCounts {
                     self.omitted += 1;
                     continue;
                 }
+                // Most paths are met again, and need no copy as a key.
                 let met = match paths.get_mut(path) {
                     Some(met) => met,
                     None => paths.entry(path.into()).or_default(),
@@ -408,6 +409,8 @@ impl PathCounts {
     /// The number of a record's edge; `None` if there are too many.
     fn number(&mut self, sample: &Sample, step: &Step) -> Option<u32> {
         let Branch { from, to, .. } = step.branch;
+        // Only if both sides have the upper bit are both in the kernel, whose code is the same in
+        // all processes.
         let kernel = mode(from & to) == Mode::Kernel;
         let raw = EdgeKey {
             source: sample.source,
@@ -447,6 +450,8 @@ impl PathCounts {
         let paths = self.paths.iter().filter(|(own, _)| *own == length);
         let mut by_sides: FxHashMap<(u16, Vec<Sides>), BranchTotals> = FxHashMap::default();
         for (numbers, met) in paths.flat_map(|(_, paths)| paths) {
+            // Records are newest first, and a row has branches in the order in which they were
+            // taken.
             let edges = numbers.iter().rev().filter_map(|&n| self.edges.get(n as usize));
             let mut edges = edges.peekable();
             let Some(source) = edges.peek().map(|edge| edge.source) else { continue };
@@ -518,6 +523,7 @@ fn table(grouping: Grouping, sections: Sections, query: &Query) -> Table {
         let taken = sums.values().map(|totals| totals.taken).sum();
         let rows = sums.into_iter().map(|(edges, totals)| PathTotals::new(edges, totals, taken));
         let mut rows: Vec<PathTotals> = rows.collect();
+        // The sorts below keep this order among rows that are equal.
         rows.sort_by(|a, b| a.edges.cmp(&b.edges));
         match query.order {
             Order::Taken => rows.sort_by_key(|row| Reverse(row.taken)),

@@ -3,12 +3,9 @@
 use crate::aggregate::totals::Totals;
 use std::sync::Arc;
 
-/// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Its address.
     pub address: u64,
-    /// Its bytes.
     pub bytes: Vec<u8>,
     /// Its disassembly in Intel's syntax.
     pub text: String,
@@ -18,7 +15,6 @@ pub struct Instruction {
     pub inlined: Vec<Arc<str>>,
     /// Its samples, by source.
     pub sums: Vec<Totals>,
-    /// Whether it branches.
     pub jump: Jump,
     /// How often it was executed and branched, by source; zeros if no branch records show it.
     pub flows: Vec<Flow>,
@@ -27,7 +23,6 @@ pub struct Instruction {
 /// Whether an instruction branches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jump {
-    /// No.
     #[default]
     Never,
     /// If its condition holds.

@@ -134,7 +134,6 @@ pub struct WaitRow {
 pub enum By {
     /// Each thread instance.
     Thread,
-    /// Each process.
     Process,
 }
 

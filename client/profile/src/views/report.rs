@@ -46,7 +46,6 @@ pub struct Query {
     pub call_tree: bool,
     /// Which samples count.
     pub filter: Filter,
-    /// The order of the rows.
     pub sort: Sort,
     /// How many rows each part of a table keeps; `None`: all.
     pub rows: Option<usize>,
@@ -154,6 +153,7 @@ impl SourceSection {
         if (1..kept.len()).contains(&limit) {
             let (_, &mut (_, last), _) =
                 kept.select_nth_unstable_by_key(limit - 1, |(_, row)| order(row));
+            // Rows as large as the last are kept too until their names decide which of them stay.
             (kept, smaller) = kept.into_iter().partition(|(_, row)| order(row) <= order(last));
         }
         let named = kept.into_iter().map(|(key, row)| (values(key), row));

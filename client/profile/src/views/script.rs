@@ -73,6 +73,7 @@ pub fn each_sample(
     let mut going = true;
     source.samples(&mut |samples, stacks| {
         for (sample, stack) in stacked(samples, stacks) {
+            // The source passes all of its samples, and cannot be told to stop.
             if !going {
                 return;
             }
@@ -90,6 +91,7 @@ pub fn each_sample(
                 let location = CodeLocation::new(sample.process, caller.call_site(), caller.mode());
                 (caller.address, location.ip, code.at(location).0)
             }));
+            // All were looked up before any frame is borrowed: looking one up may add to `code`.
             let callers = callers_of_sample.iter();
             let scaled = slices.get(&sample.source).map(|slices| slices.scale(sample.period));
             let line = ScriptLine {

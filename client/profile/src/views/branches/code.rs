@@ -108,11 +108,15 @@ impl CodeRuns {
     /// Adds the counts to the function's instructions, whose first address is `start`. Runs are
     /// impossible that begin or end inside an instruction, or run across an unconditional jump.
     pub(crate) fn apply_to(self, start: u64, instructions: &mut [Instruction]) -> CodeRunSummary {
+        // How many instructions before each one always branch: two of these sums tell whether any
+        // does within a run, however long it is.
         let mut leaving = vec![0u64];
         for instruction in instructions.iter() {
             let before = leaving.last().copied().unwrap_or(0);
             leaving.push(before + u64::from(instruction.jump == Jump::Always));
         }
+        // A run is added at its first instruction and subtracted behind its last, and these are
+        // summed up at the end: its length costs nothing.
         let mut begun = vec![vec![0u64; self.per_source.len()]; instructions.len() + 1];
         let mut impossible = 0;
         for (run, flow) in &self.all {

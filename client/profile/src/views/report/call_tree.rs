@@ -20,7 +20,6 @@ const CUT: u64 = 100;
 /// The call tree of the samples of one source.
 #[derive(Clone, Debug)]
 pub struct CallTree {
-    /// The source.
     pub source: Arc<str>,
     /// How much processor time its events are, if it samples that.
     pub time: Option<ProcessorTime>,
@@ -103,6 +102,7 @@ impl CallTree {
     fn visit(&self, node: &Node, depth: u32, calls: &mut Vec<Call>) -> usize {
         let all = self.root.total;
         let mut callees: Vec<_> = node.callees.iter().collect();
+        // The map has them by name, and the sort keeps that order among those that are equal.
         callees.sort_by_key(|(_, callee)| Reverse(callee.total.events));
         let mut omitted = 0;
         for ((value, inlined), callee) in callees {

@@ -80,6 +80,7 @@ fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
     for opened in reports.iter_mut().flat_map(|report| std::mem::take(&mut report.symbols)) {
         let key = (opened.module.name.clone(), opened.module.start);
         let alike = alike.entry(key).or_default();
+        // A module that several recordings have was opened for each, with the samples of that one.
         let alone = |one: &Opened| Opened { samples: 0, ..one.clone() };
         let known = alike
             .iter()
