@@ -45,6 +45,7 @@ pub fn fetch(url: &str, file: &mut File, progress: &dyn Fn(u64)) -> Result<bool,
         .spawn()
         .map_err(|error| format!("curl cannot be run: {error}"))?;
     let written = copy(&mut child, file, progress);
+    // Curl itself would notice only with its next write that nobody reads any more.
     if written.is_err() {
         let _ = child.kill();
     }

@@ -102,7 +102,6 @@ pub enum Driver {
 /// All facts that the checks use.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Whether the driver answers.
     pub driver: Driver,
     /// What the driver reports; without a driver, what can be predicted from CPUID.
     pub described: Option<Description>,

@@ -14,7 +14,8 @@ pub use crate::windows::installation::{
 #[cfg(not(windows))]
 pub use elsewhere::{beside_the_tool, give_tracing, install, start, stop, take_tracing, uninstall};
 
-/// The driver is for Windows only.
+/// The driver is for Windows only: whatever would change anything is
+/// [`Error::WindowsOnly`](crate::Error::WindowsOnly).
 #[cfg(not(windows))]
 mod elsewhere {
     use super::{INF, Installed, Removed, Switched};
@@ -22,32 +23,26 @@ mod elsewhere {
     use crate::{Error, Result};
     use std::path::{Path, PathBuf};
 
-    /// Always [`Error::WindowsOnly`].
     pub fn install(_inf: &Path) -> Result<Installed> {
         Err(Error::WindowsOnly)
     }
 
-    /// Always [`Error::WindowsOnly`].
     pub fn uninstall() -> Result<Removed> {
         Err(Error::WindowsOnly)
     }
 
-    /// Always [`Error::WindowsOnly`].
     pub fn start() -> Result<Switched> {
         Err(Error::WindowsOnly)
     }
 
-    /// Always [`Error::WindowsOnly`].
     pub fn stop() -> Result<Switched> {
         Err(Error::WindowsOnly)
     }
 
-    /// Always [`Error::WindowsOnly`].
     pub fn give_tracing(_account: &str) -> Result<Changed> {
         Err(Error::WindowsOnly)
     }
 
-    /// Always [`Error::WindowsOnly`].
     pub fn take_tracing(_account: &str) -> Result<Changed> {
         Err(Error::WindowsOnly)
     }

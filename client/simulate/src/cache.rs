@@ -8,11 +8,8 @@ use std::collections::BTreeMap;
 /// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Data.
     Data,
-    /// Instructions.
     Instruction,
-    /// Both.
     Unified,
 }
 
@@ -30,7 +27,6 @@ pub struct Geometry {
     pub line: u64,
     /// Lines per set.
     pub associativity: u64,
-    /// The number of sets.
     pub sets: u64,
 }
 
@@ -89,6 +85,8 @@ impl Geometry {
 
     /// Leaf 4 and AMD's 8000001D have the same form: one cache in each sub-leaf, until one without.
     fn from_leaf(cpuid: &impl Fn(u32, u32) -> [u32; 4], leaf: u32) -> Vec<Self> {
+        // Intel's processors answer for a leaf beyond the last as for that one, which would look
+        // like a cache.
         if cpuid(leaf & 0x8000_0000, 0)[0] < leaf {
             return Vec::new();
         }
@@ -106,6 +104,7 @@ impl Geometry {
             Self::amd_first(Kind::Data, data),
             Self::amd_first(Kind::Instruction, instruction),
             Self::amd_outer(2, second >> 16, second),
+            // Its size is in units of 512 KiB.
             Self::amd_outer(3, (third >> 18) * 512, third),
         ];
         caches.into_iter().flatten().collect()
@@ -150,6 +149,7 @@ impl Geometry {
             3 => Kind::Unified,
             _ => return None,
         };
+        // Each field has its number less one.
         let field = |low: u32, bits: u32| u64::from(ebx >> low & ((1 << bits) - 1)) + 1;
         let cache = Self {
             level: (eax >> 5 & 7) as u8,
@@ -225,6 +225,7 @@ impl Cache {
         self.total.accesses += 1;
         let line = address / self.geometry.line;
         let set = self.sets.entry(line % self.geometry.sets).or_default();
+        // What was used last is the likeliest to be used again.
         let position = set.iter().rposition(|&held| held == line);
         if let Some(position) = position {
             set.remove(position);
@@ -277,6 +278,7 @@ impl Caches {
         loop {
             self.look_up(kind, start, misses);
             let next = start.wrapping_add(line);
+            // By the distance, because an operand may wrap around at the last address.
             if next.wrapping_sub(address) >= bytes {
                 break;
             }

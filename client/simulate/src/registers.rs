@@ -34,6 +34,8 @@ impl Registers {
             return Some(match register {
                 Register::FS => self.fs,
                 Register::GS => self.gs,
+                // All others begin at 0: by the architecture in 64-bit code, by both systems in
+                // 32-bit code.
                 _ => 0,
             });
         }
@@ -45,6 +47,7 @@ impl Registers {
             8 => full,
             4 => full & 0xFFFF_FFFF,
             2 => full & 0xFFFF,
+            // The only byte in an address is XLAT's AL: never a high one such as AH.
             _ => full & 0xFF,
         })
     }

@@ -20,13 +20,11 @@ const NOT_SIMULATED: &str = "what the caches held before the range, address \
 
 /// What to run, and which of its code to step.
 pub struct Request<'a> {
-    /// The program.
     pub command: Command,
     /// `SYMBOL[+LENGTH]`, or an address of the program's file.
     pub range: &'a str,
     /// The number of steps after which the program is ended.
     pub max_steps: u64,
-    /// The modelled caches.
     pub caches: Vec<Geometry>,
     /// The processor that has them, in words.
     pub processor: String,
@@ -88,6 +86,7 @@ pub fn run(
     progress: &mut dyn FnMut(u64),
 ) -> Result<SimulateResult> {
     let program = start(request.command)?;
+    // Where its image is, and what relocation made of its code, is known only once it is loaded.
     let (path, base) = program.image().map_err(not_stepped)?;
     let executable = open(&path, &request.symbol_path)?;
     let target = Target::find(request.range, &executable)?;

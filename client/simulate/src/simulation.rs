@@ -170,6 +170,7 @@ impl Simulation {
             self.caches.access(Kind::Instruction, before.ip, length, &mut counts.misses);
         }
         if repeats(&instruction) {
+            // A REP that has nothing left to do touches no memory.
             if repetitions_left(&instruction, before) == 0 {
                 return;
             }
@@ -197,6 +198,7 @@ impl Simulation {
             counts.bytes += bytes * (u64::from(read) + u64::from(written));
             match operand.virtual_address(0, |register, _, _| before.value(register)) {
                 Some(address) => {
+                    // A long double has ten bytes, and compilers align it to 16.
                     let aligned = bytes == 0 || address % bytes.next_power_of_two() == 0;
                     counts.misaligned += u64::from(!aligned);
                     self.caches.access(Kind::Data, address, bytes, &mut counts.misses);

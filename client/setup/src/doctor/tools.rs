@@ -54,6 +54,7 @@ fn names(cell: &str) -> impl Iterator<Item = &str> {
 impl Tool {
     fn has_service(&self, name: &str) -> bool {
         let name = name.to_lowercase();
+        // Some have a version at the end of their name, such as sepdrv5.
         names(&self.services).any(|start| name.starts_with(start))
     }
 

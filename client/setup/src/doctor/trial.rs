@@ -32,6 +32,7 @@ impl Trials {
             let result = attempt(connection, source, false);
             trials.counting = Some(result.map_err(|error| describe(&error)));
         }
+        // What keeps a machine from counting would fail here as well, and be told twice.
         if trials.counting == Some(Ok(()))
             && let Some(source) = first_with(&sources, Source::SUPPORTED | Source::SAMPLING)
         {

@@ -21,6 +21,7 @@ pub fn processors() -> Vec<Leaves> {
     for group in 0..groups {
         // SAFETY: takes a number; a group that does not exist has no processors.
         let count = unsafe { GetActiveProcessorCount(group) };
+        // A group has at most 64 processors, as many as a mask has bits.
         for number in 0..count.min(64) {
             if let Some(moved_from) = move_to(group, 1 << number) {
                 before.get_or_insert(moved_from);

@@ -111,6 +111,7 @@ pub(super) fn create(class: &GUID) -> Result<()> {
         )
     };
     succeeded(created, STEP)?;
+    // As Microsoft's sample devcon does: the node has its id when it is registered.
     let ids = wide::list_of_one(HARDWARE_ID);
     // SAFETY: the set is open, `data` is its element, and `ids` is valid for reads of the bytes
     // given.

@@ -27,6 +27,8 @@ pub fn install(inf: &Path) -> Result<Installed> {
     elevated()?;
     let class = packages::class_of(&inf)?;
     let created = devices::Devices::find()?.nodes().next().is_none();
+    // UpdateDriverForPlugAndPlayDevicesW installs a package on devices that exist, and fails if
+    // none does.
     if created {
         devices::create(&class)?;
     }
@@ -59,7 +61,8 @@ const GONE: InstallError = InstallError::Failed {
     error: 0xE000_020B,
 };
 
-/// Removes the device nodes, the driver packages and the service.
+/// Removes the device nodes, the driver packages and the service, in this order: Windows does not
+/// remove a package that a device uses (SetupUninstallOEMInfW).
 pub fn uninstall() -> Result<Removed> {
     elevated()?;
     let (devices, restart) = remove_devices()?;

@@ -53,6 +53,7 @@ pub(super) fn of_this_process() -> Option<TracingRights> {
 impl Calls for Rights {
     fn account(&mut self, name: &str) -> Answer<Account> {
         let account = wide::terminated(name);
+        // A SID has at most 68 bytes (SECURITY_MAX_SID_SIZE, winnt.h).
         let (mut sid, mut domain) = ([0_u64; 16], [0_u16; 256]);
         let (mut sid_length, mut domain_length) = (size_of_val(&sid) as u32, domain.len() as u32);
         let mut kind = 0;
@@ -70,6 +71,7 @@ impl Calls for Rights {
             )
         };
         succeeded(done)?;
+        // The name may have been given without its domain.
         let bare = name.rsplit('\\').next().unwrap_or(name);
         let name = format!(r"{}\{bare}", wide::text(&domain));
         // SAFETY: the lookup has written a SID.
@@ -106,6 +108,8 @@ impl Calls for Rights {
 
     fn set_privilege(&mut self, sid: &str, given: bool) -> Answer<()> {
         let sid = Sid::parse(sid)?;
+        // An account without a right of its own is not in the policy yet: LsaAddAccountRights
+        // creates it.
         let policy = Policy::open(POLICY_LOOKUP_NAMES | POLICY_CREATE_ACCOUNT)?;
         let mut name = wide::terminated(PRIVILEGE);
         let bytes = 2 * (name.len() - 1) as u16;
@@ -183,6 +187,7 @@ impl Calls for Rights {
         // SID.
         let error = unsafe { set(ptr::null(), group.as_ptr(), 0, (&raw const member).cast(), 1) };
         match error {
+            // Somebody else has done it since it was asked for.
             ERROR_MEMBER_IN_ALIAS | ERROR_MEMBER_NOT_IN_ALIAS => Ok(()),
             error => status(error),
         }
@@ -200,6 +205,8 @@ impl Calls for Rights {
             let error =
                 unsafe { query(&raw const guid, descriptor.as_mut_ptr().cast(), &raw mut length) };
             match error {
+                // 64 KiB: the size of an access control list is a number of 16 bits (ACL.AclSize,
+                // winnt.h).
                 ERROR_INSUFFICIENT_BUFFER if descriptor.len() < 8192 => {
                     descriptor.resize(descriptor.len() * 2, 0);
                 }

@@ -42,7 +42,6 @@ const SIZE_OF_IMAGE: u32 = 4 + 20 + 56;
 /// An image of code in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// Its name.
     pub name: String,
     /// The file it was loaded from, if known.
     pub path: Option<String>,
@@ -156,6 +155,7 @@ fn snapshot(what: CREATE_TOOLHELP_SNAPSHOT_FLAGS, process: u32) -> Option<OwnedH
             // SAFETY: the handle is open and owned by nobody else.
             return Some(unsafe { OwnedHandle::from_raw_handle(handle) });
         }
+        // Only this error means that it may work the next time (CreateToolhelp32Snapshot).
         // SAFETY: the function takes no pointers.
         if unsafe { GetLastError() } != ERROR_BAD_LENGTH {
             return None;
@@ -194,6 +194,7 @@ fn drivers() -> Vec<u64> {
         if done == FALSE {
             return Vec::new();
         }
+        // More drivers may have been loaded since their number was asked for.
         let count = needed as usize / size_of::<u64>();
         if count <= bases.len() {
             bases.truncate(count);

@@ -71,6 +71,7 @@ pub(super) fn active() -> Option<Vec<String>> {
             // SAFETY: the name is in `room` too, and ends with a zero.
             names.push(unsafe { wide::at(one.lpServiceName) });
         }
+        // A service that does not fit in would be asked for without end.
         if done != FALSE || count == 0 {
             return Some(names);
         }

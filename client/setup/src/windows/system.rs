@@ -36,6 +36,7 @@ pub fn facts() -> System {
 }
 
 fn build() -> Option<(u32, u32)> {
+    // No function of Windows tells the revision, so that both come from the registry.
     let build = text(VERSION, "CurrentBuild")?.parse().ok()?;
     let revision = number(VERSION, "UBR").unwrap_or(0);
     Some((build, revision))

@@ -81,6 +81,7 @@ impl Debuggee {
         };
         let child = command.spawn()?;
         let process = Pid::from_raw(child.id().cast_signed());
+        // A traced program stops when exec has loaded it (ptrace(2)).
         waitpid(process, Some(WaitPidFlag::__WALL))?;
         ptrace::setoptions(
             process,
@@ -149,6 +150,8 @@ impl Debuggee {
     }
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        // Unlike process_vm_writev, this writes where the program itself may only read, as in its
+        // code.
         self.memory.write_all_at(bytes, address)
     }
 
@@ -220,6 +223,7 @@ impl Debuggee {
             self.step(thread)?;
             return self.wait();
         };
+        // Another thread that came here meanwhile would pass without a trap.
         let held = self.hold(pid(thread))?;
         self.write(ip, &[original])?;
         self.step(thread)?;
@@ -229,6 +233,7 @@ impl Debuggee {
                 break event;
             }
         };
+        // After exec another program's code is there.
         if !matches!(event, Event::Ended(_) | Event::Replaced) {
             self.write(ip, &[BREAKPOINT])?;
         }
@@ -257,6 +262,7 @@ impl Debuggee {
             if matches!(status, WaitStatus::Stopped(_, Signal::SIGSTOP)) {
                 held.push(other);
             } else {
+                // It stopped for another reason first, and its SIGSTOP is still to come.
                 traced.stopping = true;
                 self.waiting.push_back(status);
             }
@@ -288,6 +294,7 @@ impl Debuggee {
         let main = thread == self.process;
         match status {
             WaitStatus::Exited(_, status) if main => Ok(Some(self.end(status.cast_unsigned()))),
+            // As shells have it.
             WaitStatus::Signaled(_, signal, _) if main => Ok(Some(self.end(128 + signal as u32))),
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
                 let known = self.threads.remove(&thread);
@@ -309,6 +316,8 @@ impl Debuggee {
             PTRACE_EVENT_CLONE, PTRACE_EVENT_EXEC, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK,
         };
         if event == PTRACE_EVENT_EXEC as i32 {
+            // Exec ends all other threads (ptrace(2)). The breakpoints were in the old program's
+            // memory, and what was opened as its memory is that one's.
             self.threads.retain(|&other, _| other == thread);
             self.breakpoints.clear();
             self.memory = memory_of(self.process)?;
@@ -356,6 +365,7 @@ impl Debuggee {
 
     /// A new thread is resumed; a new process is detached, without our breakpoints.
     fn begin(&mut self, new: Pid, shares_memory: bool) -> io::Result<()> {
+        // clone(2) makes processes too; only threads are listed here.
         if fs::exists(format!("/proc/{}/task/{new}", self.process))? {
             self.add(new);
             return self.resume(new, Resume::Run);

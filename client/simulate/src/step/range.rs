@@ -133,6 +133,7 @@ impl Run<'_> {
             let watching = scope.spawn(|| end_when_interrupted(interrupted, &over, &ended, end));
             let done = self.handle_events();
             over.store(true, Ordering::Relaxed);
+            // Or the end would wait for the next look.
             watching.thread().unpark();
             done
         });
@@ -189,6 +190,7 @@ impl Run<'_> {
         let mut registers = self.debuggee.registers(thread)?;
         let state = self.threads.get(&thread).copied();
         let state = state.unwrap_or(State::Away(None));
+        // The thread is behind INT3, which has one byte.
         let breakpoint = registers.ip.wrapping_sub(1);
         let ours = self.debuggee.breaks_at(breakpoint);
         if ours && self.debuggee.is_breakpoint(thread)? {
@@ -318,6 +320,7 @@ impl Run<'_> {
             Some(State::Inside(pending)) => {
                 let ip = self.debuggee.registers(thread)?.ip;
                 if ip == pending.registers.ip {
+                    // The instruction has not been executed: the handler returns to it.
                     returns_to = Some(pending);
                 } else {
                     self.count(&pending, ip);
