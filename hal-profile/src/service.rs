@@ -298,6 +298,7 @@ impl<H: Host> Service<H> {
         self.suspended = true;
         self.sleeps = self.sleeps.wrapping_add(1);
         self.happened(EventKind::Asleep, 0);
+        // Two rounds, as at STOP: pending interrupts come between them.
         self.on_running(|local| local.halt());
         self.on_running(|local| local.suspend());
     }

@@ -38,7 +38,6 @@ pub struct Capabilities {
     pub width: CounterWidth,
     /// Fixed counters that exist and are used, as a mask; may be none.
     pub fixed: u32,
-    /// Their width.
     pub fixed_width: CounterWidth,
     /// Where the registers are.
     pub layout: Layout,
@@ -54,7 +53,6 @@ pub struct Capabilities {
     pub off: u64,
     /// How an overflow is reported.
     pub delivery: Delivery,
-    /// The local APIC.
     pub apic: Apic,
     /// LVTPC's mask bit is set when the interrupt is delivered.
     pub masks_lvtpc: bool,

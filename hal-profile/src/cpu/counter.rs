@@ -14,7 +14,6 @@ pub struct Counter(u8);
 
 impl Counter {
     const FIXED: u8 = 32;
-    /// General counter 0.
     pub const FIRST: Self = Self(0);
 
     /// The general counter of this index; `None` from 32 on.
@@ -80,7 +79,6 @@ impl CounterWidth {
         if bits >= 32 && bits < 64 { Some(Self(bits)) } else { None }
     }
 
-    /// The width in bits.
     pub const fn bits(self) -> u8 {
         self.0
     }

@@ -86,6 +86,8 @@ impl Capabilities {
         if version > 1 {
             self.declared_fixed = edx.fixed_counters();
             self.fixed = low_bits(edx.fixed_counters());
+            // From here on ECX names counters too, above those that EDX counts (SDM vol. 2A,
+            // "CPUID").
             if version >= 5 {
                 self.fixed |= self.identity.leaf_0a.ecx;
             }
@@ -137,6 +139,8 @@ impl Capabilities {
         self.user_disable = ebx >> 2 & 1 != 0;
         if valid & 1 << 1 != 0 {
             let masks = machine.cpuid(0x23, 1);
+            // In place of leaf 0x0A, which shows what all cores of a hybrid share. The masks may
+            // have holes.
             self.counters = masks.eax;
             self.fixed = masks.ebx;
         }
@@ -155,6 +159,8 @@ impl Capabilities {
         let extended = self.identity.extended_ecx & LEAF80000001_ECX_PERF_CTR_EXT_CORE != 0;
         // PerfMonV2 gates the counters of the core extension, and is not used without it.
         let v2 = extended && self.pmu_version == 2;
+        // Before PerfMonV2 no leaf gives the number: six with the core extension, four without (APM
+        // vol. 2, "Performance Monitoring Counters").
         self.declared_counters = match (v2, extended) {
             (true, _) => (self.identity.leaf_80000022.ebx & 0xF) as u8,
             (false, true) => 6,
@@ -197,6 +203,7 @@ impl Capabilities {
     /// Works out how overflows interrupt: this needs a local APIC to deliver the interrupt and
     /// counters that can request it.
     fn deliver(&mut self, machine: &mut impl Machine) {
+        // Some Pentiums have a local APIC; its entry for the counters came with P6.
         if self.identity.leaf1_edx & leaf1_edx::APIC == 0
             || self.interface() == ProfileInterface::Pentium
         {
@@ -208,6 +215,7 @@ impl Capabilities {
         self.apic = match (base.en(), base.extd()) {
             (false, _) => return,
             (true, false) => Apic::XApic,
+            // Tried: a hypervisor that emulates x2APIC need not emulate LVTPC.
             (true, true) if machine.try_read_msr(IA32_X2APIC_LVT_PMI).is_err() => return,
             (true, true) => Apic::X2Apic,
         };

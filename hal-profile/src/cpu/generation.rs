@@ -12,17 +12,12 @@ pub enum AmdGeneration {
     Unknown = 0,
     /// Family 0Fh.
     K8,
-    /// Family 10h.
     Family10h,
-    /// Family 11h.
     Family11h,
-    /// Family 12h.
     Family12h,
-    /// Family 14h.
     Family14h,
     /// Family 15h: Bulldozer to Excavator.
     Family15h,
-    /// Family 16h.
     Family16h,
     /// Zen and Zen+, of family 17h.
     Zen1,

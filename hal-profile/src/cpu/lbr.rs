@@ -127,6 +127,7 @@ impl Branches {
         Some(Recording {
             control: match self.records {
                 BranchRecords::Architectural => architectural_filter(filter),
+                // LBR_SELECT: a 1 leaves branches out.
                 _ => u64::from(!filter & (Configure::MODES | Configure::KINDS)),
             },
             depth,

@@ -28,9 +28,7 @@ pub struct AccessRefused;
 pub trait Machine {
     /// CPUID with EAX = `leaf` and ECX = `subleaf`.
     fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult;
-    /// RDMSR.
     fn read_msr(&mut self, msr: u32) -> u64;
-    /// WRMSR.
     fn write_msr(&mut self, msr: u32, value: u64);
     /// RDMSR; an error if the register is not there. It costs more than [`read_msr`](Self::read_msr).
     fn try_read_msr(&mut self, msr: u32) -> Result<u64, AccessRefused>;
@@ -57,7 +55,6 @@ pub trait Machine {
     fn read_apic(&mut self, offset: u32) -> u32;
     /// Writes a register of the local APIC's page, in xAPIC mode only.
     fn write_apic(&mut self, offset: u32, value: u32);
-    /// CR4.
     fn read_cr4(&mut self) -> u64;
     /// Sets or clears [`CR4_PCE`]; no other bit of CR4 changes.
     fn set_pce(&mut self, on: bool);

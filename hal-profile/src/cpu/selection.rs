@@ -26,7 +26,6 @@ pub struct Identity {
     pub family: u16,
     /// Full model.
     pub model: u16,
-    /// Stepping.
     pub stepping: u8,
     /// Leaf 1 ECX.
     pub leaf1_ecx: u32,
@@ -88,6 +87,8 @@ impl Identity {
         let leaf1 = machine.cpuid(1, 0);
         let signature = Signature::from_bits(leaf1.eax);
         let max_extended = match machine.cpuid(0x8000_0000, 0).eax {
+            // A processor without extended leaves answers with its highest basic leaf (SDM vol. 2A,
+            // "CPUID").
             eax if eax >> 16 == 0x8000 => eax,
             _ => 0,
         };
@@ -172,9 +173,7 @@ const XEN: [u8; 12] = *b"XenVMMXenVMM";
 /// An interface, and the rule that chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Choice {
-    /// The interface.
     pub interface: ProfileInterface,
-    /// The rule.
     pub reason: Reason,
 }
 
@@ -193,6 +192,8 @@ pub fn select_interface(id: &Identity) -> Selection {
     let masked = id.hypervisor.masks_counters();
     let used = match hal.interface {
         ProfileInterface::Default if !masked => historic_interface(id).unwrap_or(hal),
+        // The HAL goes by vendor alone. In a guest nothing but CPUID says that the hypervisor has the
+        // counters too.
         ProfileInterface::Amd64 if id.hypervisor != Hypervisor::None && !proved_by_cpuid(id) => {
             default(Reason::HypervisorUnproved)
         }

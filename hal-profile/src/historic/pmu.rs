@@ -53,6 +53,7 @@ pub(crate) fn stop(machine: &mut impl Machine, capabilities: &Capabilities, acti
 /// P6: clears what [`stop`] has left; the Pentium's halves are clear.
 pub(crate) fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     if capabilities.interface() == ProfileInterface::P6 {
+        // EN first: nothing counts while the selects change.
         machine.write_msr(capabilities.layout.select, 0);
         for counter in active {
             machine.write_msr(counter.config.select_msr, capabilities.off);
@@ -97,6 +98,7 @@ fn first_select(active: &[Active]) -> u64 {
 
 fn write_half(machine: &mut impl Machine, counter: Counter, half: u64) {
     let shift = u32::from(counter.index() % 2) * CESR_HALF;
+    // CESR is written as a whole: the other counter's half goes back as it was read.
     let others = machine.read_msr(CESR) & !(CESR_HALF_MASK << shift);
     machine.write_msr(CESR, others | half << shift);
 }

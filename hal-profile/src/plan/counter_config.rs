@@ -192,8 +192,9 @@ impl Active {
         came
     }
 
-    /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
-    /// that does not interrupt is 0.
+    /// Whether the counter has overflowed: `value` is below its preset (HAL design note,
+    /// "CheckOverflowStatus"). P6 and AMD's processors before PerfMonV2 have no other sign. The preset
+    /// of a counter that does not interrupt is 0.
     #[inline]
     pub fn overflowed(&self, value: u64) -> bool {
         value < self.preset

@@ -31,7 +31,6 @@ pub struct Program {
     reason = "each is a fact of its own, and all are false in zeroed memory"
 )]
 pub(crate) struct Settings {
-    /// Number of sources.
     pub(crate) count: usize,
     /// The CPU types that were known when it was configured, as a mask; these have
     /// programs.

@@ -68,6 +68,7 @@ impl Slice {
         let mut seen = frontier | !within;
         // For each counter that others may move to, the counter from which one would.
         let mut from: PerCounter<Option<Counter>> = PerCounter::all(None);
+        // A free counter comes first, because it ends the chain.
         while let Some(counter) = preferred(frontier & !self.used).or(Counter::lowest(frontier)) {
             frontier &= !counter.global_bit();
             if self.used & counter.global_bit() == 0 {
@@ -103,7 +104,8 @@ impl Slice {
         }
         let mut taken = 0_u64;
         loop {
-            // The next set of even counters, in the order of their value as a number.
+            // The next set of even counters, in the order of their value as a number: the borrow of
+            // the subtraction runs through the bits that are not in `evens`.
             taken = taken.wrapping_sub(evens) & evens;
             if taken == 0 {
                 return false;

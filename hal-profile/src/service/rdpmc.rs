@@ -84,6 +84,7 @@ impl<H: Host> Service<H> {
         if index == NONE {
             return Ok(());
         }
+        // Asked again for the cause, which no atomic holds.
         let refusal = self.processors.run_on(index as usize, |local| local.hold_rdpmc().err());
         self.clear_rdpmc();
         Err(match refusal.flatten() {

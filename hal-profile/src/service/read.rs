@@ -144,6 +144,8 @@ impl<H: Host> Service<H> {
         let room = io.output().min(DRAIN_BYTES_MAX) - head;
         let (mut drained, mut left, mut cut_off) = (0, 0, None);
         let (first, count) = (self.drains_from, self.processors.count());
+        // From where the last reply was cut off: otherwise one busy processor would fill every
+        // reply, and the rings of those behind it would overflow.
         for index in (first..count).chain(0..first.min(count)) {
             let Some(ring) = Ring::with_branches(self.processors.ring(index), branches) else {
                 continue;

@@ -190,6 +190,7 @@ impl<H: Host> Service<H> {
         let reading = Reading::room(pages, H::counts)?;
         let bytes =
             reserved.attach_rings(program, process, &self.cpu_types, self.about.ring_bytes_max)?;
+        // From here on the processors' totals are the new run's.
         (self.results_of, self.reading) = (None, Reading::NONE);
         session.ended = Ended::default();
         reserved.processors.load(program);
@@ -215,6 +216,7 @@ impl<H: Host> Service<H> {
         if find(&mut self.sessions, client, number)?.program.settings.count == 0 {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
         }
+        // Another session's samples are still in the rings, and would be lost.
         let undrained = self.results_of.filter(|&other| other != slot && self.ring_bytes != 0);
         let Some(active_session) =
             self.active_session.map(|active_session| active_session.slot).or(undrained)

@@ -129,7 +129,8 @@ pub(super) fn find(
     sessions.get_mut(slot).ok_or(refused(ErrorCode::UnknownSession, number, 0))
 }
 
-/// A session's number.
+/// A session's number: another each time that its slot is used, so that a client's old number is
+/// refused and never names a stranger's session.
 pub(super) fn number(session: &Session, slot: usize) -> u32 {
     session.uses << SLOT_BITS | (slot as u32 + 1)
 }
