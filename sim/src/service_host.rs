@@ -310,6 +310,8 @@ impl Processors for ServiceHost {
             return refused(ErrorCode::HandlerStuck, STATUS_UNSUCCESSFUL);
         }
         if self.left {
+            // Only the handler is left, which a session that counts does not need; the counters are
+            // reserved.
             return Ok(());
         }
         if self.counters_taken || self.reserved.is_some() {

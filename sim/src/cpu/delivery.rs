@@ -97,6 +97,7 @@ impl Delivery {
     /// 0 to 3 times `span`, in steps of its 64th part (SplitMix64's mixing; Steele, Lea and Flood
     /// 2014).
     fn delay(&self, span: u64) -> u64 {
+        // Another delay for each processor and each interrupt, and the same in every run.
         let state = (self.seed << 32 | self.asked).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

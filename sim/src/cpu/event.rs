@@ -103,7 +103,6 @@ pub struct Code {
     pub event: Event,
     /// The select without the mode, interrupt and enable bits; `None` for a fixed counter.
     pub select: Option<u64>,
-    /// The fixed counter.
     pub fixed: Option<u8>,
     /// An architectural event, by its bit in CPUID: processors that have it count it.
     pub architectural: Option<u32>,

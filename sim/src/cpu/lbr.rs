@@ -206,6 +206,7 @@ impl LastBranches {
             (Form::Architectural(_), IA32_LBR_CTL) => (&mut self.control, LBR_CTL_BITS),
             (Form::Amd, AMD_LBR_SELECT) => (&mut self.control, AMD_SELECT_BITS),
             (Form::Amd, DBG_EXTN_CFG) => (&mut self.switch, u32::MAX.into()),
+            // Writable: kvm-unit-tests write 0 to it.
             (Form::Info(_), LBR_TOS) => {
                 let taken = value < MOST as u64;
                 self.top = if taken { value as usize } else { self.top };
@@ -329,7 +330,6 @@ impl LastBranches {
 pub(crate) struct Recording<'a> {
     pub(crate) records: &'a mut LastBranches,
     pub(crate) debugctl: &'a mut u64,
-    /// The global status.
     pub(crate) status: u64,
 }
 

@@ -140,6 +140,7 @@ impl Processor {
         let threads = unit.as_ref().map_or(1, |unit| unit.threads() as u32);
         Self {
             apic: Apic::new(&leaves),
+            // The lowest bit of the APIC id says which of a package's two threads it is.
             thread: (leaves.apic_id() % threads) as usize,
             leaves,
             package: unit.map(|unit| Arc::new(Mutex::new(Package::new(unit)))),
@@ -191,6 +192,7 @@ impl Processor {
     pub fn rdmsr(&mut self, msr: u32) -> Result<u64, Fault> {
         self.accesses.rdmsr += 1;
         self.require_msrs()?;
+        // First: a hypervisor refuses the access, whatever the processor has.
         if self.quirks().hides_from_read(msr) {
             return Err(Fault::ReadMsr { msr });
         }

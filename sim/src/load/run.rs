@@ -293,6 +293,7 @@ impl Run {
             if let Some(cpu) = answering.cpus().get_mut(index) {
                 cpu.end_interrupt();
             }
+            // The workload stands still while an interrupt is handled.
             self.runners[index].overhead += INTERRUPT_COST;
         }
     }

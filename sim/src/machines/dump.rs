@@ -58,7 +58,6 @@ pub enum DumpError {
         line: usize,
         /// The earlier line.
         first: usize,
-        /// The leaf.
         leaf: u32,
         /// The sub-leaf; 0 where the leaf has none.
         subleaf: u32,

@@ -142,6 +142,7 @@ impl Amd {
             status: 0,
             debug_ctl: 0,
             named: Vec::new(),
+            // The freeze of branch records is a bit of PerfMonV2's status register.
             branches: LastBranches::of_amd(leaves).filter(|_| perf_mon_v2),
         };
         unit.reset();

@@ -127,6 +127,7 @@ impl Architectural {
         let mut capabilities = Capabilities::of(leaves)?;
         let branches = LastBranches::of_intel(leaves);
         let Signature { family, model, .. } = Signature::of(leaves);
+        // LBR_FMT is a field of IA32_PERF_CAPABILITIES, and the form of the records decides it.
         if let (Some(branches), Some(bits)) = (&branches, &mut capabilities.perf_caps) {
             *bits |= branches.format();
         }
@@ -220,6 +221,8 @@ impl Architectural {
         }
         match register {
             Register::Select(i) => {
+                // Only a change brings the erratum of Nehalem: a select written again counts as
+                // before.
                 if self.selects[i].into_bits() != value {
                     self.errata.reset.select_changed(i);
                 }

@@ -13,7 +13,6 @@ pub(super) enum Line {
         leaf: u32,
         /// ECX of the query, if the line has it.
         subleaf: Option<u32>,
-        /// The answer.
         value: CpuidResult,
     },
     /// Looks like an answer but is not a valid one.

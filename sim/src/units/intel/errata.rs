@@ -80,6 +80,7 @@ impl Reset {
     pub(super) fn select_changed(&mut self, counter: usize) {
         let bit = 1 << counter & ALL;
         if self.needed {
+            // A counter that was reset and has not run takes any select.
             self.halved |= bit & !self.fresh;
         }
     }
@@ -101,6 +102,7 @@ impl Reset {
             (self.fresh, self.halved) = (ALL, 0);
         } else {
             for (counter, select) in selects.iter().enumerate().take(4) {
+                // It runs from here on, so a later change of its select needs another reset.
                 if on >> counter & 1 == 1 && select.en() {
                     self.fresh &= !(1 << counter);
                 }
