@@ -278,6 +278,8 @@ impl Device {
             Work::Workload(mut run) => {
                 let left = run.advance(self, nanoseconds);
                 self.work = Work::Workload(run);
+                // What handles a workload's events returns nothing, so what it broke is reported
+                // here.
                 match self.broken.take() {
                     Some(violation) => Err(violation),
                     None => Ok(left),

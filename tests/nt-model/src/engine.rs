@@ -176,7 +176,6 @@ pub struct Accesses {
     pub read: FxHashSet<u64>,
 }
 
-/// A kernel stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stack {
     /// Its first byte.
@@ -353,6 +352,7 @@ impl Engine {
         let mut unicorn = Unicorn::new_with_data(Arch::X86, Mode::MODE_64, bus)?;
         let u = &mut unicorn;
         u.ctl_set_tlb_type(TlbType::VIRTUAL)?;
+        // There are no page tables: `physical` translates.
         u.add_tlb_hook(1, 0, |_, address, _| {
             Some(TlbEntry { paddr: physical(address), perms: Prot::ALL })
         })?;
@@ -401,6 +401,7 @@ impl Engine {
             self.end_slice(processor);
             result
         };
+        // First: the rule that was broken explains whatever the engine complains of.
         if let Some(violation) = self.bus().violation.take() {
             return Err(self.with_stack(violation));
         }
@@ -866,6 +867,7 @@ fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _:
     bus.access(kind == MemType::WRITE, at, size as u64);
     if !bus.arena.allows(at, size as u64) {
         let what = format!("{kind:?} of {size} bytes at {at:#x}, which is not the driver's");
+        // The access goes on: the run stops after this instruction.
         must(unicorn, Err(Violation::new(Rule::Memory, what)));
     }
     true
@@ -910,6 +912,7 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) -> Result<(), Fault> 
             return written.map_err(|_| Fault::WriteMsr { msr, value });
         }
         Privileged::WriteCr4 => {
+            // MOV to CR4 takes all 64 bits; the other instructions take EAX and EDX.
             let value = unicorn.reg_read(Register::RAX).unwrap_or_default();
             let bus = unicorn.get_data_mut();
             let cpu = &mut bus.cpus[bus.current];
@@ -934,6 +937,7 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) -> Result<(), Fault> 
         Privileged::ReadTimestamp => cpu.timestamp(),
         Privileged::Mask | Privileged::Unmask => return Ok(()),
     };
+    // The upper halves of RAX and RDX are cleared.
     let _ = unicorn.reg_write(Register::RAX, answer & 0xFFFF_FFFF);
     let _ = unicorn.reg_write(Register::RDX, answer >> 32);
     Ok(())

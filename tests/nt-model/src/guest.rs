@@ -164,6 +164,7 @@ impl Tally {
     /// A branch has gone to `to`: the processor records it if it was taken. A conditional jump was
     /// taken unless it went to `behind`, the next instruction.
     fn branch(&mut self, cpu: &mut Cpu, kind: BranchKind, from: u64, to: u64, behind: u64) {
+        // A branch that is taken for the first time counts as predicted.
         let predicted = self.went.insert(from, to).is_none_or(|before| before == to);
         if kind == BranchKind::Conditional && to == behind {
             return;
@@ -269,6 +270,7 @@ impl Guest {
         let tally = self.tally(index);
         let repeats = |&(address, facts): &(u64, Facts)| facts.repeats && address == next;
         if tally.current.as_ref().is_some_and(repeats) {
+            // Between two iterations the instruction has not retired.
             return false;
         }
         tally.retire(cpu, skid, next)

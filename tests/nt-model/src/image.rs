@@ -52,7 +52,6 @@ pub struct ImportSlot {
     pub slot: u64,
     /// The module, in lower case.
     pub module: String,
-    /// The function.
     pub name: String,
 }
 
@@ -88,6 +87,7 @@ impl Image {
         for section in pe.section_table().iter() {
             let offset = section.virtual_address.get(LE) as usize;
             let data = section.pe_data(file)?;
+            // In the file a section is padded to the file's alignment.
             let data = &data[..data.len().min(section.virtual_size.get(LE) as usize)];
             let place = bytes.get_mut(offset..offset + data.len());
             place.context("a section beyond the image")?.copy_from_slice(data);
@@ -159,6 +159,7 @@ fn imports(pe: &PeFile64<'_>) -> Result<Vec<ImportSlot>> {
     while let Some(descriptor) = descriptors.next()? {
         let module = String::from_utf8_lossy(table.name(descriptor.name.get(LE))?);
         let module = module.to_lowercase();
+        // The original thunks have the names; the others are the slots for the addresses.
         let mut thunks = table.thunks(descriptor.original_first_thunk.get(LE))?;
         let first = IMAGE + u64::from(descriptor.first_thunk.get(LE));
         for index in 0.. {

@@ -258,6 +258,7 @@ fn touch(machine: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
 
 fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
     let (flags, size, tag) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
+    // Interrupts and DPCs use the driver's memory: paged pool would fault there.
     if flags & POOL_NON_PAGED == 0 || flags & !(POOL_NON_PAGED | POOL_UNINITIALIZED) != 0 {
         return broken(Rule::Memory, format!("pool with flags {flags:#x}"));
     }

@@ -233,6 +233,7 @@ pub fn loader_function(name: &str) -> Option<&'static Function> {
 /// Writes the framework's table to memory.
 pub fn boot(machine: &mut Machine) -> Result<()> {
     let table = machine.engine.allocate(8 * ENTRIES as u64, 0)?;
+    // A stub for each entry: a call of one that is not modelled stops the run and names its index.
     for index in 0..ENTRIES {
         let function = FUNCTIONS.iter().find(|(at, _)| *at == index);
         let name = format!("KMDF function {index}");
@@ -451,6 +452,7 @@ fn version_bind(m: &mut Machine) -> Result<Outcome, Violation> {
         return refused(status);
     }
     let (info, globals) = (m.engine.argument(2), m.engine.argument(3));
+    // WDF_BIND_INFO: Size, and FuncCount at 1Ch.
     let (size, count) = (m.engine.read_u32(info), m.engine.read_u32(info + 0x1C));
     if (size, count as usize) != (0x58, ENTRIES) {
         let what = format!("bind information of {size} bytes for {count} functions");
@@ -665,6 +667,7 @@ fn wait_lock_release(m: &mut Machine) -> Result<Outcome, Violation> {
     if *holder(m, lock)? != Some(caller) {
         return Err(Violation::new(Rule::Lock, "a lock is released by who has it not"));
     }
+    // No page promises an order among those that wait: the seed chooses.
     let next = m.wake_one(|wait| *wait == Wait::Lock(lock));
     *holder(m, lock)? = next;
     m.leave_critical_region()?;

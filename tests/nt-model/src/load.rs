@@ -35,7 +35,6 @@ pub enum Action {
     Add,
     /// The device disappears without warning.
     Surprise,
-    /// A workload begins.
     Begin,
     /// It goes on for this many nanoseconds.
     Advance(u64),

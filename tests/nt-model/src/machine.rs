@@ -240,6 +240,7 @@ impl Machine {
             interrupts: 0,
             contended: 0,
             calls: Fingerprint::default(),
+            // Stub 0 is where the functions that the machine calls return to.
             stubs: vec![Stub::Return],
             programs: Programs::default(),
             processors,

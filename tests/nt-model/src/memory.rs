@@ -79,6 +79,8 @@ impl Default for Arena {
             live: BTreeMap::new(),
             freed: VecDeque::new(),
             free: BTreeMap::new(),
+            // The first page is never given away, so that an access below the first allocation is
+            // found.
             next: ARENA + PAGE,
             pool: (0, 0),
         }

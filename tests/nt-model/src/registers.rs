@@ -505,6 +505,7 @@ impl Watched {
                 return Err((Rule::BitsLeft, what));
             }
             let changed = (now ^ before) & !ours & !either;
+            // A counter that is another's may count on.
             if changed != 0 && !counts {
                 let what = format!("bits {changed:#x} of register {msr:#x} are another's");
                 return Err((Rule::ForeignBits, what));

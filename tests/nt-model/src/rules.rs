@@ -104,7 +104,6 @@ rules! {
     BugCheck "bug-check";
 }
 
-/// A broken rule.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub rule: Rule,

@@ -445,6 +445,8 @@ impl<'a> Traffic<'a> {
                 let (change, arguments) = self.device.processor_change(context, index, starting)?;
                 let call = Step::Call(PROCESSOR_CALLBACK, callback, arguments);
                 let steps = &mut self.lanes[lane].steps;
+                // In reverse: the call comes first, and what it was given is freed when it has
+                // returned.
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);
             }

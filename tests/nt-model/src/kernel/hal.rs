@@ -35,6 +35,7 @@ pub(super) fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation>
 
 pub(super) fn map_io(m: &mut Machine) -> Result<Outcome, Violation> {
     let (physical, size) = (m.engine.argument(0), m.engine.argument(1));
+    // Where the local APIC's page is after reset. The driver maps no other device.
     if physical != 0xFEE0_0000 || size != PAGE {
         return broken(Rule::Memory, format!("{size} bytes at {physical:#x} are mapped"));
     }

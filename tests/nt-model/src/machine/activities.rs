@@ -77,6 +77,7 @@ impl Machine {
             name,
             critical: (0, 0),
             program: false,
+            // Nobody waits for the end of a DPC or of an interrupt.
             detached: irql != PASSIVE,
             object: 0,
             frame: 0,

@@ -12,7 +12,8 @@ use sim::cpu::event::{Counts, Event};
 use sim::quirks::Quirk;
 use std::collections::VecDeque;
 
-/// This many interrupts within this many nanoseconds may be taken for a storm.
+/// This many interrupts within this many nanoseconds may be taken for a storm: the driver's own
+/// limits, as the modelled time-stamp counters run at 1 GHz.
 const STORM: usize = 100;
 const STORM_NS: u64 = 1 << 25;
 

@@ -214,6 +214,7 @@ impl Machine {
     }
 
     pub(super) fn slice(&mut self) -> u64 {
+        // Short slices try what comes between two instructions, long ones let a call reach its end.
         let most = [4, 64, 1000, 20_000][if self.finely { 0 } else { self.rng.usize(0..4) }];
         self.rng.u64(1..=most)
     }
@@ -231,6 +232,7 @@ impl Machine {
         if masked {
             return Ok(());
         }
+        // In the order of IRQLs: an interrupt, a DPC, a thread.
         if irql < PROFILE
             && let Some(mut interrupted) = self.processors[index].interrupt.take()
         {
@@ -256,6 +258,7 @@ impl Machine {
             let who = top.map_or((0, 0), |id| self.activities[id].who);
             self.wake_processor(index);
             kernel::dpc_begins(self, dpc)?;
+            // KDEFERRED_ROUTINE: Dpc, DeferredContext, SystemArgument1 and 2.
             let [context, first, second] = dpc.arguments;
             let arguments = [dpc.object, context, first, second];
             let id = self.pile(index, "DPC", dpc.routine, &arguments, DISPATCH, who)?;
