@@ -85,9 +85,7 @@ pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
 pub struct IntervalLimits {
     /// The interval used until one is set.
     pub default: u32,
-    /// The shortest.
     pub min: u32,
-    /// The longest.
     pub max: u32,
 }
 

@@ -7,7 +7,6 @@ use crate::cpu::machine::Machine;
 use crate::cpu::registers::cpuid::{LEAF7_EDX_RTM_ALWAYS_ABORT, LEAF7_EDX_TSX_FORCE_ABORT};
 use crate::cpu::selection::Identity;
 
-/// One row.
 struct Row {
     vendor: [u8; 12],
     family: u16,

@@ -27,7 +27,6 @@ const SEARCH_STEPS: u32 = 1_000;
 /// Where a source was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct Assigned {
-    /// The counter.
     pub counter: Counter,
     /// The slice, or [`Placement::EVERY_SLICE`].
     pub slice: u16,

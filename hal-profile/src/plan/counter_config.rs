@@ -46,9 +46,7 @@ pub struct CounterConfig {
     pub period: u32,
     /// `period` is a mean: each period is drawn from a band around it.
     pub(crate) drawn: bool,
-    /// The counter.
     pub counter: Counter,
-    /// Its width.
     pub width: CounterWidth,
     /// It interrupts when it overflows.
     pub interrupts: bool,

@@ -12,7 +12,6 @@ use shared_types::{ErrorCode, SystemEvent};
 pub struct Local<'a, M> {
     /// Index over all groups.
     pub index: usize,
-    /// The processor.
     pub machine: &'a mut M,
     /// Its state, touched only on this processor.
     pub state: &'a mut ProcessorState,

@@ -13,7 +13,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Why a request is refused; becomes the reply's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The cause.
     pub error: ErrorCode,
     /// See [`ErrorCode`].
     pub subject: u32,
@@ -21,7 +20,6 @@ pub struct Refused {
     pub detail: u64,
 }
 
-/// A refusal.
 pub(super) const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Refused {
     Refused { error, subject, detail }
 }

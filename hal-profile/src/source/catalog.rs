@@ -95,9 +95,7 @@ pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
 /// Why a processor does not count a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The cause.
     pub error: ErrorCode,
-    /// An explanation.
     pub note: SourceNote,
 }
 

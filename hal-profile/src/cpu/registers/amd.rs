@@ -77,6 +77,5 @@ pub struct LbrTo {
     pub no_branch: bool,
     /// Recorded speculatively; without `valid`, the branch was on a wrong path.
     pub speculative: bool,
-    /// The branch retired.
     pub valid: bool,
 }
