@@ -495,6 +495,7 @@ impl Catalog {
         Error::UnknownName {
             name: name.to_owned(),
             hint: self
+                // What is certain of the name comes before names that look like it.
                 .not_counted(name)
                 .or_else(|| self.elsewhere(name))
                 .or_else(|| self.did_you_mean(name))

@@ -308,6 +308,7 @@ impl<T: Transport> Connection<T> {
             let (page, body) = self.call_with_room::<Page>(code, &request, PAGE_BYTES)?;
             let more: Vec<E> = elements(code, body, page.count as usize)?;
             let total = page.total as usize;
+            // Else an empty page would be asked for again and again.
             if more.is_empty() && all.len() < total {
                 return Err(malformed(code, format!("it stops at {} of {total}", all.len())));
             }

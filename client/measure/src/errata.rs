@@ -86,6 +86,8 @@ pub fn of(cpu_type: &CpuType, counted: &Counted) -> Vec<Erratum> {
     }
     for id in of_event(cpu_type, counted) {
         if !errata.iter().any(|one| one.id == id)
+            // A row says when its erratum concerns a count; the vendor's list says only that it
+            // may.
             && !ROWS.iter().any(|row| row.is_of(processor, id))
         {
             errata.push(Erratum {

@@ -437,6 +437,7 @@ impl<'r> Thread<'r> {
             self.settle();
         }
         let region = self.log.borrow_mut().region(region);
+        // Only now, so that finding the region is not counted.
         let begin = self.counters.borrow_mut().begin()?;
         let readings = self.readings.get() + 1;
         self.readings.set(readings);
@@ -448,6 +449,7 @@ impl<'r> Thread<'r> {
     #[expect(clippy::needless_pass_by_value, reason = "a passage ends once")]
     pub fn end(&self, passage: Passage) {
         let mut counters = self.counters.borrow_mut();
+        // First of all, so that nothing of what follows is counted.
         let end = counters.end();
         let nested = self.readings.get() - passage.readings;
         self.readings.set(self.readings.get() + 1);

@@ -292,6 +292,7 @@ impl<'a, T: Transport> Session<'a, T> {
             )?;
             let events: Vec<SystemEvent> = elements(DRAIN_EVENTS, body, head.count as usize)?;
             lost = lost.saturating_add(head.lost);
+            // A full ring takes more than one reply.
             let is_last = events.is_empty() || head.left == 0;
             all.extend(events);
             if is_last {

@@ -406,6 +406,8 @@ impl Symbols {
         let (module, loaded) = (self.names.shown(index), self.modules[index].start);
         let lookup = self.lookup(index);
         let mut function = lookup.find(ip - loaded).function;
+        // Unwinding information alone bounds code that was compiled ahead of time, and names
+        // nothing.
         if function.as_ref().is_none_or(|function| is_place(&module, &function.name)) {
             function = method.map(|method| method.function(loaded)).or(function);
         }

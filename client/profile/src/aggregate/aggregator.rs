@@ -90,6 +90,7 @@ impl GroupKey {
     fn only(self, group_by: GroupBy) -> Self {
         let location = if group_by.location { self.location() } else { CodeLocation::default() };
         let stack = if group_by.stack { self.stack } else { StackId::NONE };
+        // Callers are addresses of a process.
         let has_process = group_by.process || !stack.is_none();
         Self {
             ip: location.ip,
@@ -202,6 +203,8 @@ impl Aggregator {
             }
             let (first, last) = self.span.unwrap_or((sample.timestamp, sample.timestamp));
             self.span = Some((first.min(sample.timestamp), last.max(sample.timestamp)));
+            // All samples of an address are in one shard, so that only groups without addresses are
+            // in several.
             let shard = FxBuildHasher.hash_one(sample.ip) as usize % self.shards.len();
             let Some(shard) = self.shards.get_mut(shard) else { continue };
             shard.waiting.push((GroupKey::all_of(sample, stack), sample.period));

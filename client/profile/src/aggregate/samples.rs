@@ -331,6 +331,7 @@ impl<'a> ThreadLocations<'a> {
     fn caller(&mut self, process: u32, stack: StackId) -> Option<usize> {
         let recording = self.recording;
         let frames = recording.stacks.callers(stack);
+        // Stacks share their outer frames: those of a known one are known.
         let new = frames.take_while(|&(stack, _)| !self.by_stack.contains_key(&(process, stack)));
         let new: Vec<_> = new.collect();
         for (stack, frame) in new.into_iter().rev() {

@@ -180,6 +180,7 @@ impl TraceSamples {
         }
         let mut samples = builder.finish(&trace);
         path.clone_into(&mut samples.recording.file);
+        // A trace that lacks what its counts would need may have samples all the same.
         samples.recording.counts = counter.and_then(|counter| counter.finish(&trace).ok());
         Ok(samples)
     }

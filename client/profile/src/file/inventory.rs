@@ -347,6 +347,7 @@ impl AddressSpace {
         for (start, mut tracked) in std::mem::take(&mut self.modules) {
             let module = &mut tracked.module;
             let image = now.get(&start);
+            // Another image may have come to this address between two scans.
             if image.is_some_and(|image| image.end == module.end && image.name == module.name) {
                 self.modules.insert(start, tracked);
             } else {

@@ -110,6 +110,8 @@ impl Writer {
             let own = branches.split_off(own).ok_or_else(|| {
                 Error::Internal("samples have fewer branches than they say".to_owned())
             })?;
+            // A reader takes raw values and stacks for the samples that follow, and branches for
+            // those before.
             if own.raw.iter().any(|&value| value != 0) {
                 self.block(RAW_BRANCHES, |block| {
                     super::branches::encode_raw(own.raw, block);

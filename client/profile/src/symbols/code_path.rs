@@ -53,6 +53,7 @@ impl Code {
         let first = self.instructions.len();
         let decoder = Decoder::with_ip(bitness, bytes, start, DecoderOptions::NONE);
         let instructions: Vec<Instruction> = decoder.into_iter().collect();
+        // From the last one back, so that each knows the branch that it reaches.
         let mut reached = None;
         for instruction in instructions.iter().rev() {
             if let Some(kind) = kind(instruction) {

@@ -309,6 +309,7 @@ fn symbols<'a>(
     };
     let exports = all.into_iter().filter_map(|(text, start)| {
         let section = code.at(start)?;
+        // Whatever has unwinding information is more than a jump.
         let has_entry = unwinding.part(start).is_some();
         let thunk = || thunk_length(bitness?, bytes, section, start);
         let thunk = if has_entry { None } else { thunk() };

@@ -126,6 +126,7 @@ fn names(builds: &[&Module]) -> Vec<String> {
         return vec![only.name.clone()];
     }
     let mut names: Vec<Option<String>> = vec![None; builds.len()];
+    // The last part alone is the name that they share.
     for parts in 2..=PARTS_MAX {
         let ends: Vec<Option<&str>> =
             builds.iter().map(|build| end_of_path(build.path.as_deref()?, parts)).collect();

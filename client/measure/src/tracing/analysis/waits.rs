@@ -73,10 +73,12 @@ impl Waits {
     ) -> Option<Wait> {
         self.switches += 1;
         let processor = event.processor;
+        // The thread that leaves is not the one that came last: switches between them were lost.
         if self.running.get(&processor).is_some_and(|&running| running != switch.old_thread) {
             self.lose(threads, processor);
         }
         self.running.insert(processor, switch.new_thread);
+        // Thread 0 is each processor's idle thread, which waits for nothing.
         if switch.old_thread != 0 {
             let InstanceNumber(old) = threads.current(switch.old_thread);
             let reason = match switch.old_state {

@@ -195,6 +195,7 @@ impl<T: Copy> Ranges<T> {
 
 fn dotnet(process: u32, method: DotNetMethod) -> Piece {
     let DotNetMethod { namespace, name, signature, start, size, .. } = method;
+    // Before its parameters a signature has the type that is returned, which names do not have.
     let parameters = signature.find('(').map_or("", |at| &signature[at..]);
     let dot = if namespace.is_empty() { "" } else { "." };
     Piece {

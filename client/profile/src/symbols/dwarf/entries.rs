@@ -91,6 +91,7 @@ impl<'a> Root<'a> {
             dwo_id: None,
             header,
         };
+        // A name or an address may be the index into a table whose base comes after it.
         let (mut name, mut folder, mut lines) = (None, None, None);
         let mut addresses = Addresses::default();
         let mut entries = unit.header.entries_raw(&unit.abbreviations, None)?;

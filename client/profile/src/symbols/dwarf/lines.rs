@@ -186,6 +186,7 @@ fn checked(
     let mut program = section.split(length)?;
     let version = program.read_u16()?;
     if version >= 5 {
+        // The sizes of an address and of a segment's selector (DWARF 5, 6.2.4).
         program.skip(2)?;
     }
     let header_length = program.read_length(format)?;
@@ -196,8 +197,10 @@ fn checked(
     if version < 5 {
         return Ok(Some(length as u64));
     }
+    // From the shortest instruction's length to the range of special opcodes.
     header.skip(5)?;
     let opcodes = header.read_u8()?;
+    // The number of operands of each standard opcode: numbers begin with 1.
     header.skip(usize::from(opcodes).saturating_sub(1))?;
     let folder = forms(&mut header)?;
     let folders = header.read_uleb128()?;

@@ -157,6 +157,7 @@ impl Functions {
                 }
                 is_left
             })?;
+            // A declaration has no code, and neither has what is inlined wherever it is called.
             if self.ranges.len() > before {
                 self.all.push(Function { entry, inlined: OnceCell::new() });
             }

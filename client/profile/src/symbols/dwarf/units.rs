@@ -90,6 +90,7 @@ impl<'a> Units<'a> {
             };
             let unit = self.places.len();
             self.places.push(Place { offset, unit: OnceCell::new() });
+            // A partial unit is only read where an entry of another unit refers to it.
             if !is_compiled {
                 continue;
             }

@@ -525,11 +525,14 @@ impl Module {
             let (count, _bytes) = (fields.u32()?, fields.u32()?);
             let (lines, _) = fields.bytes((count as usize).checked_mul(8)?)?.as_chunks::<8>();
             if flags & HAS_COLUMNS != 0 {
+                // A line's first and last column, of two bytes each.
                 fields.bytes((count as usize).checked_mul(4)?)?;
             }
             for line in lines {
                 let mut fields = Fields(line);
                 let offset = place.offset.saturating_add(fields.u32()?);
+                // The other bits say how far it goes, and whether it is a statement (`CV_Line_t`,
+                // cvinfo.h).
                 let line = fields.u32()? & 0xFF_FFFF;
                 if !MARKS.contains(&line) {
                     self.lines.push(Line { offset, line, file });
