@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use zerocopy::FromZeros;
 
-/// The number of sessions that can be open at once.
+/// The number of sessions that can be open at once; the driver's number.
 const SESSIONS: usize = 7;
-/// Memory that all sample rings together may take, in bytes.
+/// Memory that all sample rings together may take, in bytes; as much as the driver's.
 const RING_BYTES_MAX: u64 = 256 << 20;
 /// How a modelled machine describes itself.
 const MODELLED: About = About {

@@ -10,7 +10,6 @@ use bitfield_struct::bitfield;
 pub(crate) struct EventSelect {
     /// Event select, bits 7:0.
     pub(crate) event: u8,
-    /// Unit mask.
     pub(crate) unit_mask: u8,
     /// Counts at CPL 3.
     pub(crate) usr: bool,

@@ -67,7 +67,6 @@ const AMD_SPECULATIVE: u64 = 1 << 62;
 const AMD_VALID: u64 = 1 << 63;
 /// IA32_DEBUGCTL.LBR.
 pub(crate) const LBR: u64 = 1;
-/// FREEZE_LBRS_ON_PMI.
 pub(crate) const FREEZE_LBRS_ON_PMI: u64 = 1 << 11;
 /// LBR_FRZ in the global status, of Intel and of AMD.
 pub(crate) const LBR_FRZ: u64 = 1 << 58;
@@ -344,7 +343,6 @@ impl Recording<'_> {
         on != 0 && self.status & LBR_FRZ == 0
     }
 
-    /// A branch is taken.
     pub(crate) fn branch(&mut self, taken: &Taken) {
         if self.is_on() {
             self.records.record(taken);

@@ -188,7 +188,6 @@ impl Processor {
         self.guards_pce = true;
     }
 
-    /// RDMSR.
     pub fn rdmsr(&mut self, msr: u32) -> Result<u64, Fault> {
         self.accesses.rdmsr += 1;
         self.require_msrs()?;
@@ -460,7 +459,6 @@ impl Processor {
         let _ = self.unobserved(|processor| processor.wrmsr(GLOBAL_STATUS_RESET, CTR_FRZ));
     }
 
-    /// Resets the counts of accesses.
     pub fn reset_accesses(&mut self) {
         self.accesses = Accesses::default();
     }

@@ -230,7 +230,6 @@ impl NetBurst {
         }
     }
 
-    /// What `thread` feeds to `counter`.
     fn feed(&self, counter: usize, thread: usize) -> Option<Feed> {
         let cccr = self.registers.cccrs[counter];
         if !cccr.counts(self.threads) {

@@ -151,7 +151,6 @@ impl Workload {
         &self.parts.codes
     }
 
-    /// Whether the processor with this index runs it.
     pub fn runs_on(&self, processor: u32) -> bool {
         self.parts.processors.as_ref().is_none_or(|processors| processors.contains(&processor))
     }

@@ -18,7 +18,6 @@ pub struct Row {
     /// Whether it belongs to one thread. Otherwise it is the package's, and the bits of both
     /// threads merge.
     pub thread_specific: bool,
-    /// The first model that has it.
     pub first_model: u8,
     /// What complete masks count; a mask that is not listed counts nothing in the model.
     pub counts: &'static [(u16, Event)],

@@ -17,7 +17,6 @@ pub const EXTENDED_CASCADE: [usize; 4] = [12, 15, 16, 17];
 pub struct Escr {
     /// The manual's name.
     pub name: &'static str,
-    /// Its MSR.
     pub msr: u32,
     /// The ESCR select with which the CCCRs of `counters` choose it.
     pub select: u8,

@@ -12,7 +12,6 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     /// The counters on which the code has this meaning.
     pub(super) counters: &'static [usize],
-    /// Only the Pentium MMX has it.
     pub(super) mmx_only: bool,
     /// A duration, which needs CC bit 2; all others need that bit clear.
     pub(super) clocks: bool,

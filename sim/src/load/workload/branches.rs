@@ -75,6 +75,8 @@ impl Workload {
         let leads = |from, to, kind, mispredicted| {
             Some(Taken { from, to, kind, mispredicted, cycles: cycles.min(u16::MAX.into()) as u16 })
         };
+        // Modelled code can lead to the other mode by the branch itself; a branch of real code has
+        // its own target.
         if branch.user != next.user && branch.to.is_none() {
             return [leads(branch.from, next.start, BranchKind::Other, false), None];
         }

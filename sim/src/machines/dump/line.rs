@@ -88,6 +88,7 @@ fn plain(line: &str) -> Option<Line> {
     let mut words = registers.split_whitespace();
     let mut register = |name: &str| {
         let value = words.next()?.strip_prefix(name)?.strip_prefix('=')?;
+        // A shorter number is the rest of one that was cut short, and would still be a number.
         (value.len() == 10).then(|| hex0x(value))?
     };
     let value = CpuidResult {
@@ -110,6 +111,7 @@ fn header(line: &str) -> Option<Option<u32>> {
     }
     if let Some(rest) = strip_word(line, "CPU") {
         return match leading_number(rest.trim_start_matches([' ', '\t', '#'])) {
+            // Nothing more: `CPU 0: APICID 0 / Package 0` is of a summary.
             Some((number, ":")) => Some(Some(number)),
             None if rest == ":" => Some(None),
             _ => None,

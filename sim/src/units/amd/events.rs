@@ -79,12 +79,10 @@ pub struct Row {
     /// Event select, 12 bits from family 10h on.
     pub event: u16,
     pub unit_mask: u8,
-    /// What it counts.
     pub counts: Event,
 }
 
 impl Row {
-    /// Whether a generation has it.
     pub fn is_on(&self, generation: Generation) -> bool {
         (self.first..=self.last).contains(&generation)
     }

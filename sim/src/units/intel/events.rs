@@ -9,7 +9,6 @@ pub struct Row {
     pub bit: u32,
     pub event: u8,
     pub unit_mask: u8,
-    /// What it counts.
     pub counts: Event,
 }
 
