@@ -13,7 +13,6 @@ pub struct Cost {
     pub instructions: u64,
     /// RDMSR and WRMSR.
     pub msr: u64,
-    /// RDPMC.
     pub rdpmc: u64,
     /// Reads and writes of the local APIC's page.
     pub apic: u64,

@@ -60,7 +60,6 @@ pub struct ImportSlot {
 pub struct Image {
     pub bytes: Vec<u8>,
     pub sections: Vec<Section>,
-    /// What it imports.
     pub imports: Vec<ImportSlot>,
     /// The address of its entry.
     pub entry: u64,

@@ -44,7 +44,6 @@ pub struct Kernel {
     pub entry: u64,
     /// Callback and context registered for added processors.
     pub processor_change: Option<(u64, u64)>,
-    /// The handler of the overflow interrupt.
     pub interrupt_handler: Option<u64>,
     /// The handler is not removed: no document says that Windows never refuses.
     pub keeps_handler: bool,
@@ -119,7 +118,6 @@ impl Kernel {
         rows.into_iter().filter_map(|(is_alive, what)| is_alive.then_some(what)).collect()
     }
 
-    /// Whether an activity holds a spin lock.
     pub fn holds_a_spin_lock(&self, activity: usize) -> bool {
         self.spin_locks.values().any(|&(_, holder)| holder == activity)
     }

@@ -64,7 +64,6 @@ pub struct Request {
     pub file: u64,
     /// The process that made it.
     pub process: u32,
-    /// Its code.
     pub code: u32,
     /// Status and information, once it is completed.
     pub completed: Option<(u32, u64)>,
@@ -304,7 +303,6 @@ impl Framework {
         self.requests.remove(&handle)
     }
 
-    /// Whether a thread holds a lock.
     pub fn holds_a_lock(&self, thread: usize) -> bool {
         let held = Kind::WaitLock(Some(thread));
         self.objects.values().any(|object| object.kind == held)

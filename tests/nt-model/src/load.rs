@@ -44,7 +44,6 @@ pub enum Action {
     Profile(bool),
 }
 
-/// The process of a client.
 pub(crate) const fn process(client: u32) -> u32 {
     // Ids are multiples of 4; the client's thread has the one between.
     1000 + 8 * client

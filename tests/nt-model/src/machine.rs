@@ -136,14 +136,12 @@ struct Activity {
     began: Option<Cost>,
 }
 
-/// A DPC in a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedDpc {
     /// The KDPC's address.
     pub object: u64,
     /// The routine that is called.
     pub routine: u64,
-    /// Its arguments.
     pub arguments: [u64; 3],
     /// The request whose thread queued it.
     pub request: Option<u64>,
@@ -332,7 +330,6 @@ impl Machine {
         }
     }
 
-    /// The caller leaves a critical region.
     pub fn leave_critical_region(&mut self) -> Result<(), Violation> {
         let Some(id) = self.loaded else {
             return Ok(());

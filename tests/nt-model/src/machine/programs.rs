@@ -118,7 +118,6 @@ impl Machine {
         }
     }
 
-    /// A program has returned.
     pub(super) fn program_returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
         self.processors[index].pile.pop();
         self.loaded = None;
