@@ -29,7 +29,6 @@ pub(crate) const INFO_DEPTH: u8 = 32;
 const ADDRESS_BITS: u8 = 48;
 /// LBRV2EN.
 pub(crate) const AMD_ENABLE: u64 = amd::DbgExtnCfg::new().with_lbr_v2_enable(true).into_bits();
-/// DebugCtl's LBR.
 pub(crate) const LBR: u64 = DebugCtl::new().with_lbr(true).into_bits();
 /// LBREn.
 const ARCHITECTURAL_ENABLE: u64 = LbrCtl::new().with_lbr_en(true).into_bits();
@@ -121,6 +120,7 @@ impl Branches {
         let mut depths = (1..=8).map(|n| n * 8);
         let kept = depths.find(|&kept| kept >= depth && self.has(kept.into()))?;
         let each = match self.records {
+            // AMD has no register beside source and target: the flags are in these.
             BranchRecords::AmdV2 => 2,
             _ => 3,
         };

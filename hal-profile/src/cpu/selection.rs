@@ -27,9 +27,7 @@ pub struct Identity {
     /// Full model.
     pub model: u16,
     pub stepping: u8,
-    /// Leaf 1 ECX.
     pub leaf1_ecx: u32,
-    /// Leaf 1 EDX.
     pub leaf1_edx: u32,
     /// Leaf 0x0A; zeros if it does not exist.
     pub leaf_0a: CpuidResult,

@@ -50,7 +50,6 @@ const fn row(id: u32, fit: Fit, select: &'static NetBurstSelect) -> Row {
 /// A documented event.
 struct Event {
     row: Row,
-    /// The first model that has the event.
     first_model: u8,
     /// Every documented event mask bit, in its ESCR position.
     documented: u32,

@@ -45,7 +45,6 @@ pub enum Upstream {
     /// Replay tagging: MSR_PEBS_ENABLE (0x3F1) and MSR_PEBS_MATRIX_VERT (0x3F2), one metric for
     /// each physical package at a time.
     Replay {
-        /// MSR_PEBS_ENABLE.
         pebs_enable: u32,
         /// MSR_PEBS_MATRIX_VERT.
         matrix_vert: u32,

@@ -27,7 +27,6 @@ impl ProcessorSet {
         set
     }
 
-    /// Whether the set contains `index`.
     pub fn contains(&self, index: usize) -> bool {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 != 0)
     }

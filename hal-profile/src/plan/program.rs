@@ -110,7 +110,6 @@ impl Program {
         self.sources.each.get(..self.settings.count).unwrap_or_default()
     }
 
-    /// What a CPU type runs.
     pub(crate) fn cpu_program(&self, cpu_type: u8) -> Option<&CpuProgram> {
         self.cpu_programs.get(usize::from(cpu_type))
     }

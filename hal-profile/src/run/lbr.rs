@@ -27,7 +27,6 @@ use crate::run::touch::Touch;
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
 
-/// DebugCtl's FREEZE_LBRS_ON_PMI.
 const FREEZE: u64 = DebugCtl::new().with_freeze_lbrs_on_pmi(true).into_bits();
 /// The bit that is set in a kernel address.
 const KERNEL_HALF: u64 = 1 << 63;
@@ -311,7 +310,6 @@ fn branch_kind(branch_type: u8) -> BranchKind {
     }
 }
 
-/// Reads an AMD record.
 fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Record {
     let from = amd::LbrFrom::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at));
     let to = amd::LbrTo::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at + 1));

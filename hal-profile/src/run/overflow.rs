@@ -33,9 +33,7 @@ pub struct Interrupted {
     pub ip: u64,
     /// User, kernel, or not known, if there was no trap frame.
     pub mode: Mode,
-    /// Process.
     pub process: u32,
-    /// Thread.
     pub thread: u32,
 }
 

@@ -10,7 +10,6 @@ use zerocopy::FromZeros;
 
 /// The share of a processor's time that interrupts may take, in thousandths.
 pub(crate) const BUDGET: u32 = 100;
-/// Windows per second.
 const WINDOWS_A_SECOND: u64 = 100;
 /// The cost of entering and leaving an interrupt, outside the handler, in nanoseconds, and the
 /// additional cost of each register access for branch records, from the cache lines that the records

@@ -21,11 +21,10 @@ use shared_types::request::machine::{
 };
 use shared_types::{ErrorCode, ProfileInterface, Text};
 
-/// The time-stamp counter.
 const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
 /// Marks a [`Register`]'s number as an offset, in the low bits, into the local APIC's page.
 const APIC_PAGE: u32 = 0xFFFF_0000;
-/// The most registers shown for one processor.
+/// The most registers shown for one processor: 106 with 32 general and 32 fixed counters.
 const MAX_REGISTERS: usize = 112;
 
 impl<H: Host> Service<H> {

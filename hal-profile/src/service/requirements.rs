@@ -72,6 +72,7 @@ pub(super) fn requirements(
     if needed.is_ok() || constraints.left == 0 {
         return needed;
     }
+    // What is left is the cause only if the source could be counted without it.
     match requirements_within(&constraints.with_nothing_left(), source, settings) {
         Ok(_) => Err(ErrorCode::CountersLeft),
         Err(error) => Err(error),

@@ -119,6 +119,7 @@ impl<H: Host> Service<H> {
         must_be_zero(offset_of!(Configure, session) as u32, request.session)?;
         let rights = Rights {
             approximate: request.header.flags & APPROXIMATE != 0,
+            // A plan counts nothing, so it needs no right to.
             kernel: true,
             kernel_addresses: true,
         };

@@ -11,7 +11,6 @@ pub const fn is_northbridge(event: u16) -> bool {
     event & 0xE0 == 0xE0
 }
 
-/// Whether an event is documented on this generation.
 pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
     let on = DOCUMENTED.get(usize::from(event)).copied();
     on.unwrap_or(0) >> generation as u16 & 1 != 0

@@ -3,7 +3,6 @@
 
 use bitfield_struct::bitfield;
 
-/// IA32_APIC_BASE.
 pub const IA32_APIC_BASE: u32 = 0x1B;
 /// LVT performance-counter entry in the local APIC's page (xAPIC mode).
 pub const LVTPC_OFFSET: u32 = 0x340;

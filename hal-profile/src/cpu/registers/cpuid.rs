@@ -11,7 +11,6 @@ pub struct Signature {
     /// Model, low half.
     #[bits(4)]
     pub base_model: u8,
-    /// Family.
     #[bits(4)]
     pub base_family: u8,
     #[bits(2)]
@@ -61,7 +60,6 @@ pub mod leaf1_edx {
     pub const APIC: u32 = 1 << 9;
     /// DS: there is a debug store, and with it PEBS.
     pub const DS: u32 = 1 << 21;
-    /// MMX.
     pub const MMX: u32 = 1 << 23;
     /// HTT: EBX bits 23:16 give the number of logical processors in the package.
     pub const HTT: u32 = 1 << 28;

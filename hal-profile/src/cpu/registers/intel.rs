@@ -15,9 +15,7 @@ pub const IA32_PERF_CAPABILITIES: u32 = 0x345;
 pub const IA32_FIXED_CTR0: u32 = 0x309;
 /// IA32_FIXED_CTR_CTRL: four bits for each fixed counter.
 pub const IA32_FIXED_CTR_CTRL: u32 = 0x38D;
-/// IA32_PERF_GLOBAL_STATUS.
 pub const IA32_PERF_GLOBAL_STATUS: u32 = 0x38E;
-/// IA32_PERF_GLOBAL_CTRL.
 pub const IA32_PERF_GLOBAL_CTRL: u32 = 0x38F;
 /// IA32_PERF_GLOBAL_OVF_CTRL, called IA32_PERF_GLOBAL_STATUS_RESET from version 4.
 pub const IA32_PERF_GLOBAL_OVF_CTRL: u32 = 0x390;
@@ -31,7 +29,6 @@ pub const IA32_PMC_GP0_CFG_B: u32 = 0x1902;
 pub const IA32_PMC_FX0_CFG_B: u32 = 0x1982;
 /// Distance from one counter's registers to the next's.
 pub const CFG_STRIDE: u32 = 4;
-/// IA32_MISC_ENABLE.
 pub const IA32_MISC_ENABLE: u32 = 0x1A0;
 /// IA32_MISC_ENABLE bit 7: performance monitoring available.
 pub const MISC_ENABLE_PERFMON: u64 = 1 << 7;
@@ -49,7 +46,6 @@ pub const GLOBAL_STATUS_LBR_FRZ: u64 = 1 << 58;
 /// records branches, nor ASCI (60), which only describes the counts.
 // mistake: anothers-status
 pub const GLOBAL_STATUS_CONDITIONS: u64 = 1 << 59 | 0b111 << 61;
-/// IA32_DEBUGCTL.
 pub const IA32_DEBUGCTL: u32 = 0x1D9;
 /// MSR_LBR_SELECT: a 1 leaves branches out (SDM vol. 3, "Filtering of Last Branch Records"). AMD's
 /// LBR_SELECT is the same without EN_CALLSTACK.

@@ -25,7 +25,6 @@ pub const EVEN_SIDE: u32 = 0x1_3333;
 /// Counters fed by ESCRs with an odd number: the second logical processor's.
 pub const ODD_SIDE: u32 = 0x2_CCCC;
 
-/// ESCR.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Escr {
@@ -46,7 +45,6 @@ pub struct Escr {
     _reserved: bool,
 }
 
-/// CCCR.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Cccr {
@@ -66,7 +64,6 @@ pub struct Cccr {
     pub force_ovf: bool,
     /// OVF_PMI_T0 (OVF_PMI without Hyper-Threading).
     pub ovf_pmi_t0: bool,
-    /// OVF_PMI_T1.
     pub ovf_pmi_t1: bool,
     #[bits(2)]
     _reserved1: u8,
