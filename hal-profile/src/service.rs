@@ -313,7 +313,7 @@ impl<H: Host> Service<H> {
             // it at ALLOW.
             let _ = self.set_rdpmc();
         }
-        // Also where no session runs.
+        // This includes processors on which no session runs.
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| local.wake());
         self.on_running(|local| local.resume());
     }

@@ -54,14 +54,15 @@ impl Capabilities {
                 historic::discover(&mut capabilities, machine);
             }
         }
-        // The four run for one write of the global control, which a hypervisor that shows version 1 does
-        // not have.
+        // The reset switches the four counters on and off by the global control register, which a
+        // hypervisor that shows version 1 does not have.
         capabilities.errata.reset_at_start &= capabilities.gate == Gate::Global;
         // KVM in Linux 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0,
         // 49ff3b4aec51).
         capabilities.masks_lvtpc |= capabilities.virtualized;
         capabilities.deliver(machine);
-        // Not `freeze` alone: recording also writes IA32_DEBUGCTL, which exists with PDCM only.
+        // `freeze` alone does not suffice: recording also writes IA32_DEBUGCTL, which exists with
+        // PDCM only.
         let freezes = capabilities.global.freeze != 0 && capabilities.global.freeze_control != 0;
         let (interface, delivery) = (capabilities.interface(), capabilities.delivery);
         capabilities.branches =
@@ -139,8 +140,8 @@ impl Capabilities {
         self.user_disable = ebx >> 2 & 1 != 0;
         if valid & 1 << 1 != 0 {
             let masks = machine.cpuid(0x23, 1);
-            // In place of leaf 0x0A, which shows what all cores of a hybrid share. The masks may
-            // have holes.
+            // Leaf 0x23 replaces leaf 0x0A, which shows what all cores of a hybrid share. Its masks
+            // may have holes.
             self.counters = masks.eax;
             self.fixed = masks.ebx;
         }
@@ -194,8 +195,8 @@ impl Capabilities {
                 freeze,
                 freeze_control: if freezes { intel::IA32_DEBUGCTL } else { 0 },
             };
-            // In the handler they are stopped one by one: this saves one register access, and AMD's
-            // local APIC keeps overflows that happen in the meantime pending.
+            // The handler stops them one by one: this saves one register access, and AMD's local
+            // APIC keeps overflows that happen in the meantime pending.
             (self.gate, self.handler_gate) = (Gate::Global, Gate::Each);
         }
     }
@@ -215,7 +216,7 @@ impl Capabilities {
         self.apic = match (base.en(), base.extd()) {
             (false, _) => return,
             (true, false) => Apic::XApic,
-            // Tried: a hypervisor that emulates x2APIC need not emulate LVTPC.
+            // LVTPC is read to try it: a hypervisor that emulates x2APIC need not emulate LVTPC.
             (true, true) if machine.try_read_msr(IA32_X2APIC_LVT_PMI).is_err() => return,
             (true, true) => Apic::X2Apic,
         };

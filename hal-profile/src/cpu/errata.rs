@@ -41,8 +41,8 @@ const LONG_RELOAD: u64 = 4096;
 pub(super) fn discover(machine: &impl Machine, identity: &Identity) -> (Errata, bool) {
     let leaf_7 = if identity.max_leaf >= 7 { machine.cpuid(7, 0).edx } else { 0 };
     let intel = identity.vendor == *b"GenuineIntel";
-    // By CPUID and not by model, as Linux does (arch/x86/events/intel/core.c): Comet Lake has it
-    // too, so a list of models would miss some.
+    // CPUID decides and not the model, as in Linux (arch/x86/events/intel/core.c): Comet Lake has
+    // it too, so a list of models would miss some.
     let tsx_force_abort = intel
         && leaf_7 & LEAF7_EDX_TSX_FORCE_ABORT != 0
         && leaf_7 & LEAF7_EDX_RTM_ALWAYS_ABORT == 0;

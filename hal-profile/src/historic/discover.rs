@@ -62,7 +62,7 @@ fn discover_p6(capabilities: &mut Capabilities) {
         counter_write: intel::IA32_PMC0,
         stride: 1,
     };
-    // The older ones leave LVTPC as it is (perfctr, oprofile).
+    // P6 processors before the Pentium M leave LVTPC as it is (perfctr, oprofile).
     capabilities.masks_lvtpc = is_pentium_m(capabilities);
 }
 

@@ -73,7 +73,8 @@ pub fn encode(
             let second = processor.thread == 1;
             let cccr = Cccr::from_bits(event.cccr)
                 .with_active_thread(3)
-                // Each thread has a bit of its own: the interrupt goes to the one that samples.
+                // Each thread has its own bit, so that the interrupt goes to the thread that
+                // samples.
                 .with_ovf_pmi_t0(interrupt && !second)
                 .with_ovf_pmi_t1(interrupt && second);
             let [even, odd] = [0, 1].map(|side| registers(second, &event, side, filter));

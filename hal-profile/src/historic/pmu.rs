@@ -53,7 +53,7 @@ pub(crate) fn stop(machine: &mut impl Machine, capabilities: &Capabilities, acti
 /// P6: clears what [`stop`] has left; the Pentium's halves are clear.
 pub(crate) fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     if capabilities.interface() == ProfileInterface::P6 {
-        // EN first: nothing counts while the selects change.
+        // EN is cleared first, so that nothing counts while the selects change.
         machine.write_msr(capabilities.layout.select, 0);
         for counter in active {
             machine.write_msr(counter.config.select_msr, capabilities.off);

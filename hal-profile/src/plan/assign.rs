@@ -136,7 +136,7 @@ impl Assignment {
         let counters = unit.get().iter().fold(0, counters);
         for number in 0..=self.count {
             let slice = self.slices.get(usize::from(number))?;
-            // A full slice need not be searched: whoever moved would find no counter either.
+            // A full slice need not be searched: no source in it would find a counter to move to.
             if (slice.reach | counters) & !slice.used == 0 {
                 continue;
             }

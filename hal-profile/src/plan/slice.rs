@@ -66,7 +66,7 @@ impl Slice {
     ) -> bool {
         let mut frontier = all[source].counters & within;
         let mut seen = frontier | !within;
-        // For each counter that others may move to, the counter from which one would.
+        // `from[counter]` is the counter whose source would move to `counter`.
         let mut from: PerCounter<Option<Counter>> = PerCounter::all(None);
         // A free counter comes first, because it ends the chain.
         while let Some(counter) = preferred(frontier & !self.used).or(Counter::lowest(frontier)) {

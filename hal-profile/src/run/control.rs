@@ -71,8 +71,8 @@ impl<M: Machine> Local<'_, M> {
 
     /// STOP's first round: stops the counters.
     pub(crate) fn halt(&mut self) {
-        // Not read yet: an overflow may be pending behind the mask, and its interrupt comes between
-        // the rounds.
+        // The counters are not read yet: an overflow may be pending behind the mask, and its
+        // interrupt comes between the rounds.
         if self.state.phase == Phase::Running {
             let changed = self.look();
             self.stop_counters();
@@ -148,7 +148,7 @@ impl<M: Machine> Local<'_, M> {
         }
         let over = self.slice_is_over();
         let changed = self.look();
-        // Stopped before they are read: what came between would be in no slice.
+        // The counters stop before they are read: events between the two would be in no slice.
         let until = if over {
             self.stop_counters();
             self.state.clock.halted
@@ -157,13 +157,14 @@ impl<M: Machine> Local<'_, M> {
         };
         self.read_all(changed, until);
         let mut active = self.state.active.get().iter();
-        // Its interrupt may be pending behind the mask. If it comes once interrupts are enabled, it
-        // is a sample; otherwise it is counted as missed.
+        // The interrupt of an overflow may be pending behind the mask. If it comes once interrupts
+        // are enabled, it is a sample; otherwise it is counted as missed.
         if active.any(|counter| counter.overflowed(counter.last)) {
             return true;
         }
         if self.program.settings.samples {
-            // Among them a freeze that a lost interrupt has left, in which nothing would count.
+            // The conditions include a freeze that a lost interrupt has left, in which nothing
+            // would count.
             let conditions = self.state.capabilities.global.conditions;
             self.acknowledge_shown(conditions);
         }
@@ -262,7 +263,7 @@ impl<M: Machine> Local<'_, M> {
     fn forget(&mut self) {
         let slices = self.cpu_program().map_or(0, |cpu_program| cpu_program.schedule.slices);
         let accesses = self.cpu_program().map_or(0, |cpu_program| cpu_program.recording.accesses());
-        // The index in both halves: the first draws are of the lower one.
+        // The index goes into both halves, because the first draws use the lower one.
         let index = (self.index as u64).wrapping_mul(1 << 32 | 1);
         let seed = u64::from(self.program.settings.seed) ^ index;
         let state = &mut *self.state;
@@ -322,8 +323,8 @@ impl<M: Machine> Local<'_, M> {
             return Err(ErrorCode::RdpmcUnavailable);
         }
         let state = &mut *self.state;
-        // The whole PMU is reserved, and still a fixed counter may be on: left so by firmware (Linux
-        // reports such), or by an owner who did not ask. It is left alone.
+        // Although the whole PMU is reserved, a fixed counter may be on: firmware has left it so
+        // (Linux reports such firmware), or its owner did not ask. It is left alone.
         let fixed = pmu::enabled_fixed(self.machine, &state.capabilities);
         state.saved.fixed = fixed;
         if u64::from(fixed) << 32 & cpu_program.counters != 0 {
@@ -388,7 +389,8 @@ impl<M: Machine> Local<'_, M> {
 
     /// Ends the slice and gives the counters back. They must be halted.
     fn disarm(&mut self) {
-        // First, while the presets still stand: what no interrupt came for is found by value.
+        // The poll comes first, while the presets still stand: by the counters' values it finds the
+        // overflows that no interrupt came for.
         self.poll();
         self.end_slice();
         let halted = self.state.clock.halted;
@@ -399,8 +401,8 @@ impl<M: Machine> Local<'_, M> {
 
     fn slice_is_over(&mut self) -> bool {
         let several = self.cpu_program().is_some_and(|cpu_program| cpu_program.schedule.slices > 1);
-        // By the time-stamp counter, not by ticks of the timer: Windows may deliver one late and
-        // the next early.
+        // The time-stamp counter decides, not the number of ticks: Windows may deliver one tick
+        // late and the next early.
         let now = self.now();
         let began = self.state.clock.slice_began;
         several && now.wrapping_sub(began) >= self.program.settings.slice_ticks
@@ -414,7 +416,7 @@ impl<M: Machine> Local<'_, M> {
     }
 
     pub(crate) fn stop_counters(&mut self) {
-        // Before the stop: see `begin_slice`.
+        // The time is read before the stop: see `begin_slice`.
         let now = self.now();
         let state = &mut *self.state;
         state.clock.halted = now;
@@ -456,8 +458,8 @@ impl<M: Machine> Local<'_, M> {
             Some((config, events))
         });
         state.active.set(configs);
-        // Up to version 3 a freeze clears all bits; otherwise one that is missing is another's doing,
-        // and the next look tells of it.
+        // Up to version 3 a freeze clears all bits; otherwise somebody else has cleared the missing
+        // bit, and the next look reports it.
         let clears = state.capabilities.freeze_clears_control();
         state.cleared_by_freeze = if clears { state.active.bits() } else { 0 };
         for Active { config, .. } in state.active.get() {
@@ -472,7 +474,8 @@ impl<M: Machine> Local<'_, M> {
             }
             pmu::enable_monitoring(self.machine, &state.capabilities, active);
         }
-        // After the start and before the stop: the counters ran at least as long as is claimed.
+        // The time is read after the start and before the stop, so that the counters ran at least
+        // as long as is claimed.
         let now = self.machine.timestamp();
         state.clock.observe(now);
         state.clock.slice_began = now;
@@ -500,7 +503,7 @@ impl<M: Machine> Local<'_, M> {
                 count.running = count.running.wrapping_add(known);
             }
         }
-        // No select is on and no overflow left for the next slice, or for another owner.
+        // This leaves no select on and no overflow set, for the next slice or another owner.
         pmu::clear(self.machine, &state.capabilities, &state.active);
         state.active.clear();
     }

@@ -49,7 +49,8 @@ impl<'a> EventRing<'a> {
         let produced = self.produced.load(Ordering::Relaxed);
         let waiting = produced.wrapping_sub(self.consumed.load(Ordering::Acquire));
         let Some(slot) = self.slot(produced).filter(|_| waiting < CAPACITY) else {
-            // The newest is lost: to overwrite the oldest would need a lock with the consumer.
+            // The newest event is lost: to overwrite the oldest would need a lock with the
+            // consumer.
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         };

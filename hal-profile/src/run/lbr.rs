@@ -64,7 +64,8 @@ impl<M: Machine> Local<'_, M> {
         (recorded.on, recorded.changed, recorded.most) = (true, false, 0);
         recorded.found_freeze = debugctl & FREEZE;
         let records = capabilities.branches.records;
-        // The filter first and the enable bit last: nothing is recorded through another's filter.
+        // The filter is written first and the enable bit last, so that nothing is recorded through
+        // another owner's filter.
         match records {
             BranchRecords::None => {}
             BranchRecords::Info | BranchRecords::AmdV2 => {
@@ -77,12 +78,12 @@ impl<M: Machine> Local<'_, M> {
                 recorded.found_depth = machine.read_msr(intel::IA32_LBR_DEPTH);
             }
         }
-        // Others' records would pass for the first sample's, and a freeze that is left would keep
-        // the enable bit from recording.
+        // Another owner's records would pass for the first sample's, and a freeze that is left
+        // would keep the enable bit from recording.
         clear(machine, records, recording.kept.into());
         thaw(machine, capabilities);
-        // With the freeze (SDM vol. 3, "Freezing LBR and Performance Counters on PMI"): the kernel's
-        // way to the handler would push out the newest.
+        // The freeze (SDM vol. 3, "Freezing LBR and Performance Counters on PMI") keeps the newest
+        // records, which the kernel's way to the handler would push out.
         match records {
             BranchRecords::None => {}
             BranchRecords::Info => machine.write_msr(IA32_DEBUGCTL, debugctl | FREEZE | LBR),
@@ -112,7 +113,7 @@ impl<M: Machine> Local<'_, M> {
         let recording = recording.unwrap_or_default();
         let unchanged = !recorded.changed && ours(machine, capabilities, &recording).is_ok();
         if !unchanged && !ours_but_for_the_freeze(machine, capabilities, &recording) {
-            // Whoever records by now has the freeze too; with nobody it is the session's.
+            // Whoever records by now owns the freeze too; if nobody does, the session ends it.
             let (msr, on) = capabilities.branches.switch();
             if machine.read_msr(msr) & on == 0 {
                 thaw(machine, capabilities);
@@ -120,7 +121,8 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let records = capabilities.branches.records;
-        // The enable bit before the freeze bit, as Linux does on AMD: what is on can be frozen.
+        // The enable bit is cleared before the freeze bit, as Linux does on AMD, so that recording
+        // can be frozen as long as it is on.
         if records == BranchRecords::Architectural {
             machine.write_msr(intel::IA32_LBR_CTL, recorded.found_control);
         } else if records == BranchRecords::AmdV2 {
@@ -128,7 +130,7 @@ impl<M: Machine> Local<'_, M> {
             machine.write_msr(amd::DBG_EXTN_CFG, switch & !AMD_ENABLE);
         }
         let debugctl = machine.read_msr(IA32_DEBUGCTL);
-        // Whoever has cleared the freeze has cleared it for good.
+        // If another owner has cleared the freeze, it stays cleared.
         let debugctl = debugctl & !FREEZE | debugctl & recorded.found_freeze;
         let off = if records == BranchRecords::Info { LBR } else { 0 };
         machine.write_msr(IA32_DEBUGCTL, debugctl & !off);
@@ -190,8 +192,8 @@ impl Reader<'_> {
         match ours(machine, capabilities, self.recording) {
             Ok(Switch::On) => {}
             Ok(Switch::Off(debugctl)) => {
-                // A debug exception, of any program, clears the LBR flag. Set again here, so that
-                // the next sample has branches.
+                // A debug exception of any program clears the LBR flag. The flag is set again here,
+                // so that the next sample has branches.
                 machine.write_msr(IA32_DEBUGCTL, debugctl | LBR);
                 return;
             }
@@ -212,7 +214,7 @@ impl Reader<'_> {
             let record = match branches.records {
                 BranchRecords::None => Record::Empty,
                 BranchRecords::Info => {
-                    // A ring that the processor fills upwards; TOS is the newest.
+                    // The processor fills the ring upwards, and TOS is the newest record.
                     let at = newest.wrapping_sub(back) % u32::from(INFO_DEPTH);
                     info_record(machine, branches, INFO_BASES, at)
                 }
@@ -313,9 +315,9 @@ fn branch_kind(branch_type: u8) -> BranchKind {
 fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Record {
     let from = amd::LbrFrom::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at));
     let to = amd::LbrTo::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at + 1));
-    // Valid: a branch on the right path, speculative or not. Speculative alone: on a wrong path
-    // (Linux, arch/x86/events/amd/lbr.c). The bit of erratum 1452 is looked at on every model, as Linux
-    // does: on the others it is reserved and 0.
+    // `valid` means a branch on the right path, speculative or not; `speculative` alone means a
+    // wrong path (Linux, arch/x86/events/amd/lbr.c). The bit of erratum 1452 is tested on every
+    // model, as Linux does: on the others it is reserved and 0.
     // mistake: no-branch-taken
     if !to.valid() || to.no_branch() {
         return Record::NotTaken;
@@ -334,8 +336,8 @@ fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Recor
 /// A branch as shown to a client that may not see the kernel: if either address is in the kernel,
 /// both are withheld.
 fn without_kernel(branch: Branch) -> Branch {
-    // A filter for user mode does not do this: it judges the target, and a return to user mode has
-    // its source in the kernel.
+    // A filter for user mode does not ensure this: it judges the target, and a return to user mode
+    // has its source in the kernel.
     if (branch.from | branch.to) & KERNEL_HALF == 0 {
         return branch;
     }
@@ -433,7 +435,7 @@ pub(crate) fn each_register<E>(
         BranchRecords::Architectural => {
             let (msr, value) = (intel::IA32_LBR_CTL, recording.control);
             visit(Touch::Borrow { msr, mask: u64::MAX, value })?;
-            // The depth clears them: nothing else writes one.
+            // Writing the depth clears the records: nothing writes a single one.
             let (msr, value) = (intel::IA32_LBR_DEPTH, kept.into());
             visit(Touch::Borrow { msr, mask: u64::MAX, value })?;
             let count = kept;

@@ -151,7 +151,7 @@ impl<M: Machine> Local<'_, M> {
             let total = &mut totals[counter.config.source];
             let looked = &mut looked[counter.config.counter];
             let came = counter.config.width.distance(counter.last, value);
-            // With what the handler has added since the previous look.
+            // This includes what the handler has added since the previous look.
             let all = total.counted.wrapping_add(came).wrapping_sub(looked.total);
             let is_changed = changed & counter.config.bits() != 0;
             let sighting = Sighting::judge(is_changed, came, all, since, counter.config.width);
@@ -188,8 +188,8 @@ impl Sighting {
     /// more where the handler has read it in between; `since`: ticks since that look.
     fn judge(is_changed: bool, came: u64, all: u64, since: u64, width: CounterWidth) -> Self {
         let most = since.saturating_mul(MOST_EVENTS_A_TICK).saturating_add(UNTIMED_EVENTS);
-        // A counter that somebody has lowered seems to have come round: it is then more than half its
-        // range above its last value.
+        // A counter that somebody has lowered looks as if it had wrapped: it is then more than half
+        // its range above its last value.
         if came > width.mask() / 2 || all > most {
             Self::Written
         } else if is_changed {
@@ -248,7 +248,7 @@ mod tests {
             (false, HALF + 1, HALF + 1, u64::MAX, Sighting::Written),
             (true, 5, 5, 1_000, Sighting::Changed),
             (true, 0, 0, 0, Sighting::Changed),
-            // A value that is nobody's is said even so.
+            // A value that nobody can have counted is reported even so.
             (true, MOST + 1, MOST + 1, 1_000, Sighting::Written),
         ] {
             let found = Sighting::judge(is_changed, came, all, since, WIDTH);

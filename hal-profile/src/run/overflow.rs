@@ -68,7 +68,8 @@ struct Recorder<'a> {
 impl<M: Machine> Local<'_, M> {
     /// Handles an overflow interrupt. PROFILE_LEVEL.
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
-        // First: it is the sample's time, and the throttle counts the handler's time from here.
+        // The time is read first: it is the sample's time, and the throttle counts the handler's
+        // time from here.
         let entry = self.machine.timestamp();
         // The test has counters of its own, and no totals or ring to record in.
         if matches!(self.state.phase, Phase::Testing | Phase::Tested) {
@@ -138,10 +139,10 @@ impl<M: Machine> Local<'_, M> {
             self.unmask_first(branches);
         }
         let overflowed = self.record_overflows(entry, interrupted, running, branches);
-        // In this order: a status bit acknowledged after the start would hide an overflow that came
-        // in between; an overflow while LVTPC is masked, as delivery leaves it (SDM vol. 3, "Local
-        // Vector Table"), is lost. At PROFILE_LEVEL an interrupt that is let in here waits in the
-        // local APIC until this one ends.
+        // The order matters: a status bit acknowledged after the start would hide an overflow that
+        // came in between; an overflow while LVTPC is masked, as delivery leaves it (SDM vol. 3,
+        // "Local Vector Table"), is lost. At PROFILE_LEVEL an interrupt that is let in here waits
+        // in the local APIC until this one ends.
         self.acknowledge(overflowed, interrupted.is_some());
         self.unmask_after(overflowed, interrupted.is_some());
         if running {
@@ -157,8 +158,8 @@ impl<M: Machine> Local<'_, M> {
     fn unmask_first(&mut self, branches: bool) {
         let state = &*self.state;
         let alone = state.active.get().len() == 1 && !branches;
-        // Counters that run on may overflow while others are examined; with LVTPC masked that would
-        // be lost.
+        // Counters that run on may overflow while others are examined; with LVTPC masked, such an
+        // overflow would be lost.
         if state.capabilities.unmasks_first() && !alone && !state.storm {
             pmu::set_lvtpc_mask(self.machine, &state.capabilities, false);
         }
@@ -255,7 +256,8 @@ impl<M: Machine> Local<'_, M> {
             let events = reload_events(due.remaining, one_late, counter.config.rounds);
             counter.start_from(counter.config.width.preset(events));
             pmu::reload(machine, capabilities, counter);
-            // Acknowledged together, after all counters: one write instead of one for each.
+            // The overflows are acknowledged together, after all counters: one write instead of one
+            // for each.
             overflowed |= counter.config.bit();
         }
         overflowed
@@ -264,14 +266,15 @@ impl<M: Machine> Local<'_, M> {
     /// Checks the handler against its time budget.
     #[inline]
     fn throttle(&mut self, entry: u64) {
-        // It may have gone back meanwhile, in a guest that was moved.
+        // The time-stamp counter may have gone back meanwhile, in a guest that was moved.
         let exit = self.machine.timestamp().max(entry);
         let state = &mut *self.state;
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);
         // Wrapping, so that no check can panic; 2^64 ticks are two centuries.
         statistics.handler_ticks = statistics.handler_ticks.wrapping_add(ticks);
-        // The self-test's interrupts, and those behind the counters' stop, are in no enabled time.
+        // Interrupts of the self-test, and those after the counters' stop, belong to no enabled
+        // time.
         if state.phase == Phase::Running {
             state.clock.handled = state.clock.handled.wrapping_add(ticks);
         }
@@ -302,7 +305,7 @@ impl<M: Machine> Local<'_, M> {
     fn end_in_storm(&mut self, now: u64) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
-        // First: whatever else happens here, no further interrupt comes.
+        // LVTPC is masked first, so that no further interrupt comes, whatever else happens here.
         pmu::set_lvtpc_mask(self.machine, capabilities, true);
         state.register_value = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
@@ -338,8 +341,8 @@ impl<M: Machine> Local<'_, M> {
     /// Takes what interrupts have noted on this processor since the previous call; nothing where no
     /// run goes on.
     pub fn take_deferred(&mut self) -> DeferredEvents {
-        // A tick may come late, when the ring is already that of the next session: START has attached
-        // it, and has not yet cleared what the session before has left.
+        // A late tick may find the ring of the next session: START has attached it, and has not yet
+        // cleared what the session before has left.
         // mistake: notes-of-a-run-that-is-over
         let runs = matches!(self.state.phase, Phase::Running | Phase::Halted);
         if runs {
@@ -390,8 +393,8 @@ impl Recorder<'_> {
         if periods > 1 {
             statistics.lose(LossCause::Coalesced, periods - 1, period);
         }
-        // Also of a source that counts user mode only: the interrupt comes some instructions after
-        // the overflow (skid), and by then the kernel may have been entered.
+        // This holds for a source of user mode too: the interrupt comes some instructions after the
+        // overflow (skid), and by then the kernel may have been entered.
         if interrupted.mode == Mode::Kernel && !self.may_see_kernel {
             statistics.lose(LossCause::KernelHidden, 1, period);
             return;

@@ -99,7 +99,7 @@ pub(crate) fn reset(machine: &mut impl Machine, capabilities: &Capabilities) {
     for (counter, select) in counters() {
         machine.write_msr(capabilities.select_msr(counter), select);
     }
-    // The four run for the time of one write.
+    // The four counters run for the time of one write.
     machine.write_msr(capabilities.global.control, 0xF & u64::from(capabilities.counters));
     machine.write_msr(capabilities.global.control, 0);
     for (counter, _) in counters() {
@@ -126,22 +126,25 @@ pub(crate) fn release(
     counters: u64,
     saved: u64,
 ) {
-    // Counters before their bits: once a bit is set again, its counter is its owner's.
+    // The counters are cleared before their bits: once a bit is set again, its counter belongs to
+    // its owner.
     for counter in Counter::each(counters) {
         machine.write_msr(capabilities.write_msr(counter), 0);
     }
     if capabilities.gate == Gate::Global && counters != 0 {
         let global = &capabilities.global;
-        // Not one of the others' bits is left, and that may be a freeze's work: up to version 3,
+        // If none of the others' bits is left, a freeze may have cleared them: up to version 3,
         // FREEZE_PERFMON_ON_PMI clears the whole register (SDM vol. 3, "Freezing LBR and
         // Performance Counters on PMI").
         let was_frozen = capabilities.freeze_clears_control()
             && machine.read_msr(global.control) & saved & !counters == 0
             && freeze_may_be_on(machine, capabilities);
-        // Then all that was found. It includes the bits of counters that are declared and not used.
+        // After a freeze all bits that were found are restored, with those of counters that are
+        // declared and not used.
         let restored = if was_frozen { u64::MAX } else { counters };
-        // As found, not 0: at reset each general counter has its bit set (SDM vol. 3, "Processor
-        // State After Reset"), and software written for version 1 never sets it.
+        // The bits are restored as found and not to 0: at reset each general counter has its bit
+        // set (SDM vol. 3, "Processor State After Reset"), and software written for version 1 never
+        // sets it.
         modify(machine, global.control, counters, saved & restored);
     }
 }
@@ -149,11 +152,11 @@ pub(crate) fn release(
 /// The fixed counters that another owner has enabled, as a mask. Called only while none of the
 /// session's counters run.
 pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilities) -> u32 {
-    // Without fixed counters the register need not exist: to read it would raise #GP.
+    // Without fixed counters the register need not exist, and reading it would raise #GP.
     if capabilities.fixed == 0 {
         return 0;
     }
-    // Before START nothing has touched it yet.
+    // Nothing has touched the register before START, so the read may be refused.
     let control = machine.try_read_msr(intel::IA32_FIXED_CTR_CTRL).unwrap_or(0);
     Counter::each(capabilities.fixed.into())
         // A nibble for each counter (SDM, "Architectural Performance Monitoring Version 2").
@@ -179,8 +182,8 @@ pub(crate) fn counters_left(
         // mistake: counter-left-taken
         left.counters |= counters;
     };
-    // Tried each time: START touches none of these, and a hypervisor that passes CPUID's bits on need
-    // not have the registers. One that is not there ties no counter.
+    // Each read may be refused: START touches none of these registers, and a hypervisor that passes
+    // CPUID's bits on need not have them. A register that is not there ties no counter.
     let mut read = |msr| machine.try_read_msr(msr).unwrap_or(0);
     if capabilities.pebs {
         let enabled = read(intel::IA32_PEBS_ENABLE);
@@ -262,7 +265,7 @@ fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &Acti
 /// If the global control register keeps counters stopped, selects can have their own enable bit set
 /// at once.
 fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
-    // First: while they are gated, selects may hold their enable bits and nothing counts yet.
+    // The gate is closed first: selects may then hold their enable bits, and nothing counts yet.
     modify(machine, capabilities.global.control, active.bits(), 0);
     for counter in active.get() {
         let config = &counter.config;
@@ -309,7 +312,8 @@ pub(crate) fn fixed_control(
     if config.select_msr != 0 {
         return (0, 0);
     }
-    // What somebody has left in the bit that hides would hide the counter, so it is always ours.
+    // The bit that hides a counter is always ours, because what somebody has left in it would hide
+    // the counter.
     let mask = config.fixed_control() | config.user_disable(capabilities);
     (mask, config.select | hidden(capabilities, shown, config))
 }
@@ -351,8 +355,8 @@ pub(crate) fn show(
 
 /// Makes the next counter the upper bits of this one, where it needs that.
 fn begin_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: &CounterConfig) {
-    // Before its own select, with which it would count without Merge: PPR for AMD Family 17h,
-    // "Large Increment per Cycle Events"; Linux 5738891229a2.
+    // Merge comes before the counter's own select, with which it would count without Merge: PPR for
+    // AMD Family 17h, "Large Increment per Cycle Events"; Linux 5738891229a2.
     if config.pair {
         let next = config.select_msr + capabilities.layout.stride;
         // mistake: no-merge
@@ -373,8 +377,8 @@ fn end_merge(machine: &mut impl Machine, capabilities: &Capabilities, config: &C
 fn load(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
     let config = &counter.config;
     if config.pair {
-        // First: a write of the even counter takes its 48 bits alone (PPR for AMD Family 17h, "Large
-        // Increment per Cycle Events").
+        // The upper counter is written first: a write of the even counter takes its 48 bits alone
+        // (PPR for AMD Family 17h, "Large Increment per Cycle Events").
         let (next, upper) =
             (config.write_msr + capabilities.layout.stride, upper_half(counter.preset));
         // mistake: carry-kept
@@ -417,7 +421,7 @@ pub(crate) fn disable_monitoring(
     active: &ActiveCounters,
 ) {
     match capabilities.gate {
-        // Ours only: others keep counting while our slices change.
+        // Only our bits are cleared: others keep counting while our slices change.
         Gate::Global => modify(machine, capabilities.global.control, active.bits(), 0),
         Gate::Historic => historic::stop(machine, capabilities, active.get()),
         Gate::Each => {
@@ -458,7 +462,8 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
         }
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
-    // Last: a stopped counter may still count, and overflow by, the events that are in flight.
+    // The overflows are acknowledged last: a stopped counter may still count, and overflow by, the
+    // events that are in flight.
     acknowledge(machine, capabilities, active.bits());
 }
 
@@ -489,7 +494,8 @@ pub fn hold(
     match capabilities.handler_gate {
         // One write stops all, others' counters excepted: what the handler does is on none of ours.
         Gate::Global => {
-            // Read, not remembered: others' bits may have changed since the session began.
+            // The register is read and not remembered: others' bits may have changed since the
+            // session began.
             let control = machine.read_msr(capabilities.global.control);
             machine.write_msr(capabilities.global.control, control & !bits);
             control
@@ -524,10 +530,10 @@ pub(crate) fn overflowed(
         }
         stop_one(machine, counter);
     }
-    // After the stop: what came after this read would be in no total.
+    // The counter is read after its stop: events after this read would be in no total.
     let value = read(machine, refusals, counter);
-    // By value, below the preset (HAL design note, "CheckOverflowStatus"); on NetBurst too, because
-    // an interrupt can come without OVF there (seen by Linux).
+    // The value decides: it is below the preset (HAL design note, "CheckOverflowStatus"). On
+    // NetBurst too, because an interrupt can come without OVF there (seen by Linux).
     let overflowed = counter.overflowed(value);
     // A lone counter is stopped unexamined, and OVF may be left of an overflow that was handled.
     if each && !overflowed {
@@ -577,8 +583,8 @@ pub(crate) fn freeze_seen(
     status: u64,
 ) -> u64 {
     let global = &capabilities.global;
-    // Only if it was seen: KVM answers a write of CTR_FRZ with #GP below version 4, and what other
-    // hypervisors do is not documented.
+    // CTR_FRZ is acknowledged only if it was seen: KVM answers a write of it with #GP below version
+    // 4, and what other hypervisors do is not documented.
     let requested = global.freeze != 0
         && global.freeze_control != 0
         && DebugCtl::from_bits(machine.read_msr(global.freeze_control)).freeze_perfmon_on_pmi();
@@ -606,9 +612,10 @@ pub fn resume(
     stopped: u64,
 ) {
     match capabilities.handler_gate {
-        // Not read again: interrupts have been masked since `hold` read it, and nobody else writes
-        // it on this processor. On versions 2 and 3 `control` has the session's bits whatever was
-        // found: a freeze has cleared them before the read; other owners must set theirs.
+        // The register is not read again: interrupts have been masked since `hold` read it, and
+        // nobody else writes it on this processor. On versions 2 and 3 `control` has the session's
+        // bits whatever was found: a freeze has cleared them before the read; other owners must set
+        // theirs.
         Gate::Global => machine.write_msr(capabilities.global.control, control),
         Gate::Historic => historic::start(machine, capabilities, active),
         Gate::Each => {
@@ -642,7 +649,8 @@ pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> 
 /// Sets LVTPC's mask bit, or clears it if the entry sends an interrupt.
 #[inline]
 pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabilities, mask: bool) {
-    // Read-modify-write: vector and delivery mode are the HAL's, and no document gives them.
+    // The entry is read, changed and written back: vector and delivery mode are the HAL's, and no
+    // document gives them.
     match capabilities.apic {
         Apic::None => {}
         Apic::XApic => {

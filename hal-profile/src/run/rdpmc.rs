@@ -46,7 +46,8 @@ impl<M: Machine> Local<'_, M> {
             return Ok(());
         }
         self.machine.set_pce(true);
-        // Read back: one that intercepts CR4 without showing itself may drop the bit.
+        // CR4 is read back: a hypervisor that intercepts the write without showing itself may drop
+        // the bit.
         let cr4 = self.machine.read_cr4();
         if cr4 & CR4_PCE == 0 { Err(RdpmcRefusal::Pce(cr4)) } else { Ok(()) }
     }

@@ -166,7 +166,8 @@ impl<'a> Ring<'a> {
             }
             drained += 1;
         }
-        // Once for all: a slot that is freed early may be overwritten while it is copied.
+        // All slots are freed at once: one that is freed early may be overwritten while it is
+        // copied.
         self.consumed.store(consumed.wrapping_add(drained), Ordering::Release);
         drained as usize * words_of(self.depth) * size_of::<u64>()
     }

@@ -40,9 +40,9 @@ fn unproved(self_test: &ActiveCounters, proved: u64) -> u64 {
 impl<M: Machine> Local<'_, M> {
     /// Takes over the counters, before the first try.
     pub(crate) fn take_over(&mut self) {
-        // Not with each try: a later one would note what an earlier one wrote as what others had
-        // left. Not in one visit with the first: with branch records, interrupts would be masked for
-        // more than 3,000 instructions.
+        // This does not come with each try: a later one would note what an earlier one wrote as
+        // what others had left. Nor in one visit with the first: with branch records, interrupts
+        // would be masked for more than 3,000 instructions.
         self.state.self_test = SelfTest::Open;
         self.state.test_interrupts = 0;
         self.state.proved = 0;
@@ -84,8 +84,8 @@ impl<M: Machine> Local<'_, M> {
         }
         let self_test = &cpu_program.self_test;
         if self.program.settings.samples && !self.interrupt_is_clear() {
-            // On P6 only the set-up, which is not reached, stops a counter that somebody has left on;
-            // `release` would set it to 0 while it counts.
+            // On P6 only the set-up stops a counter that somebody has left on. It is not reached
+            // here, and `release` would set the counter to 0 while it counts.
             let capabilities = &self.state.capabilities;
             pmu::disable_monitoring(self.machine, capabilities, self_test);
             pmu::clear(self.machine, capabilities, self_test);
@@ -109,7 +109,7 @@ impl<M: Machine> Local<'_, M> {
             state.self_test = SelfTest::Storm;
             return false;
         }
-        // Before the counters start: an overflow while LVTPC is masked is lost.
+        // LVTPC is unmasked before the counters start: an overflow while it is masked is lost.
         if let Err(entry) = pmu::unmask_lvtpc(self.machine, &state.capabilities) {
             state.register_value = entry.into_bits().into();
             state.self_test = SelfTest::InterruptsDead;
@@ -134,15 +134,15 @@ impl<M: Machine> Local<'_, M> {
         if running {
             pmu::disable_monitoring(self.machine, capabilities, self_test);
         }
-        // By value: another owner's interrupt proves nothing.
+        // The counters' values decide: another owner's interrupt proves nothing.
         let mut tested = self_test.get().iter().filter(|one| one.config.bit() & state.tested != 0);
         let came = tested
             .any(|counter| counter.overflowed(pmu::read(self.machine, state.refusals, counter)));
         if came {
             state.proved |= state.tested;
         }
-        // Before LVTPC is unmasked: on Haswell and later a bit that is left interrupts at once
-        // (Linux).
+        // The status is acknowledged before LVTPC is unmasked: on Haswell and later a bit that is
+        // left interrupts at once (Linux).
         let ours = self_test.bits() | capabilities.global.conditions;
         pmu::acknowledge_shown(self.machine, capabilities, ours);
         if state.test_interrupts >= STORM {
@@ -155,7 +155,7 @@ impl<M: Machine> Local<'_, M> {
         if !running || state.storm || next == 0 {
             return;
         }
-        // Last: an overflow while LVTPC is masked is lost.
+        // The counters start last: an overflow while LVTPC is masked is lost.
         if came {
             state.tested = next;
             pmu::begin_test(self.machine, capabilities, self_test, next);
@@ -190,7 +190,8 @@ impl<M: Machine> Local<'_, M> {
             let began = if counter.config.bit() & state.tested != 0 { counter.preset } else { 0 };
             alive &= value != began && !absent;
         }
-        // Also when it has failed: the next try, or whoever owns them then, begins at 0.
+        // The counters are cleared after a failure too: the next try, or whoever owns them then,
+        // begins at 0.
         pmu::clear(self.machine, capabilities, self_test);
         let interrupts = self_test.get().iter().any(|counter| counter.config.interrupts);
         state.self_test = if interrupts && state.storm {

@@ -101,8 +101,8 @@ impl Throttle {
         let seen = exit.wrapping_sub(entry);
         self.spent = self.spent.wrapping_add(seen).wrapping_add(self.unseen);
         let elapsed = exit.wrapping_sub(self.began);
-        // At once when the budget is spent: a source with a very short period would hang the
-        // processor before the window ends.
+        // The throttle acts at once when the budget is spent: a source with a very short period
+        // would hang the processor before the window ends.
         if self.spent <= self.allowed && elapsed < self.window {
             return Decision::Allow;
         }

@@ -132,7 +132,8 @@ fn write_hidden(
 /// Writes what a register is left as, unless that was written.
 fn leave(machine: &mut impl Machine, msr: u32, written: u64, left: u64) {
     if left != written {
-        // Tried: what it held may be what it does not take, as the depth of branch records.
+        // The write may be refused: the register may have held what it does not take, as the depth
+        // of branch records.
         let _ = machine.try_write_msr(msr, left);
     }
 }

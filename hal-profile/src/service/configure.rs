@@ -159,7 +159,7 @@ fn resolve(
     if raw == (spec.counters == 0) {
         return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
     }
-    // Whether the machine has the source, its requirements find out.
+    // `requirements` finds out whether the machine has the source.
     let timer = id == ProfileSource::TIME && !settings.samples;
     let mut interval = used_interval(id, spec.interval, timer, clock);
     interval.flags |= drawn(settings, spec.interval, spec.flags & Spec::MEAN != 0);
@@ -191,7 +191,8 @@ fn time_sampled_by(cpu_types: &CpuTypes) -> Result<u32, ErrorCode> {
         sampled_time(capabilities, in_use).map(|(_, _, flag)| flag)
     };
     let boot = by((CpuTypes::BOOT, cpu_types.boot()))?;
-    // A type that has neither is refused, or left out, with its other requirements.
+    // A CPU type that has neither kind of cycles is refused, or left out, with its other
+    // requirements.
     let mut flags = cpu_types.iter().filter_map(|one| by(one).ok());
     Ok(flags.find(|&flag| flag == UsedInterval::BY_CORE_CYCLES).unwrap_or(boot))
 }

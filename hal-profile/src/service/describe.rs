@@ -210,7 +210,7 @@ fn read_registers(
         };
         add(number, value);
     });
-    // By RDTSC, which every processor has: the MSR need not be read.
+    // RDTSC reads it on every processor, so the MSR need not be read.
     add(IA32_TIME_STAMP_COUNTER, machine.timestamp());
     count
 }

@@ -46,7 +46,7 @@ impl<H: Host> Service<H> {
         if self.records_events().is_none() {
             return;
         }
-        // One round over all processors asks them; only if one has notes is each visited in turn.
+        // One round asks all processors; each is visited in turn only if one of them has notes.
         let any = AtomicBool::new(false);
         self.on_running(|local| {
             any.fetch_or(!local.state.statistics.deferred.is_empty(), Ordering::Relaxed);

@@ -76,7 +76,7 @@ impl Program {
         let mut set = None;
         let sources = self.sources.each.iter_mut().enumerate().take(self.settings.count);
         for (index, source) in sources.filter(|(_, source)| source.id == id) {
-            // By which cycles time is sampled was decided at CONFIGURE, and the counters with it.
+            // CONFIGURE has decided by which cycles time is sampled, and with that the counters.
             let flags = source.interval.flags & by;
             source.interval = used_interval(ProfileSource(id), requested, source.timer, clock);
             source.interval.flags |= flags | drawn(&self.settings, requested, false);

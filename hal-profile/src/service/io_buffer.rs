@@ -47,7 +47,7 @@ impl<'a> IoBuffer<'a> {
     /// `output` bytes.
     pub(super) fn new(buffer: &'a mut [u8], input: usize, output: usize) -> Result<Self, NtStatus> {
         let (input, output) = (input.min(buffer.len()), output.min(buffer.len()));
-        // A status, because there is no header to answer or no room for one that says why.
+        // The answer is a status: there is no header to answer, or no room for one that says why.
         if input < size_of::<RequestHeader>() {
             return Err(NtStatus::INFO_LENGTH_MISMATCH);
         }

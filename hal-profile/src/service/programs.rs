@@ -269,6 +269,6 @@ fn prove(constraints: &Constraints<'_>, settings: &Settings, made: &mut CpuProgr
         Some((config, if interrupts { PERIOD } else { 0 }))
     });
     made.self_test.set(configs);
-    // Never hidden, which a processor may refuse: what they count is the test's own loop.
+    // The counters are not hidden, which a processor may refuse: they count the test's own loop.
     made.self_test.shown = true;
 }

@@ -84,7 +84,7 @@ impl<H: Host> Service<H> {
         if index == NONE {
             return Ok(());
         }
-        // Asked again for the cause, which no atomic holds.
+        // The processor is asked again for the cause, which no atomic holds.
         let refusal = self.processors.run_on(index as usize, |local| local.hold_rdpmc().err());
         self.clear_rdpmc();
         Err(match refusal.flatten() {
@@ -111,7 +111,7 @@ impl<H: Host> Service<H> {
         io.reply(|header| Rdpmc {
             header,
             holders: self.rdpmc_holders(),
-            // One for which there was no memory counts too: RDPMC ends a program there.
+            // A processor for which there was no memory counts too: RDPMC ends a program there.
             processors: processors + u32::from(self.missing.is_some()),
             enabled: on,
             enabled_before: set_before,

@@ -113,7 +113,8 @@ impl<H: Host> Service<H> {
                 changes.fetch_add(local.state.changes.number, Ordering::Relaxed);
             }
         });
-        // What the first of them has found takes five fields, which no atomic holds: it is asked again.
+        // The first of them is asked again: what it has found takes five fields, which no atomic
+        // holds.
         let (processor, number) = (changed_first.into_inner(), changes.into_inner());
         let first = self.processors.run_on(processor as usize, |local| local.state.changes);
         let taken = Taken {
@@ -144,8 +145,8 @@ impl<H: Host> Service<H> {
         let room = io.output().min(DRAIN_BYTES_MAX) - head;
         let (mut drained, mut left, mut cut_off) = (0, 0, None);
         let (first, count) = (self.drains_from, self.processors.count());
-        // From where the last reply was cut off: otherwise one busy processor would fill every
-        // reply, and the rings of those behind it would overflow.
+        // Reading goes on where the last reply was cut off: otherwise one busy processor would fill
+        // every reply, and the rings of those behind it would overflow.
         for index in (first..count).chain(0..first.min(count)) {
             let Some(ring) = Ring::with_branches(self.processors.ring(index), branches) else {
                 continue;

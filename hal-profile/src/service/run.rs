@@ -44,7 +44,7 @@ impl<P: Processors> Drop for Reserved<'_, P> {
         if self.rings {
             self.processors.detach_rings();
         }
-        // Last: registers are written only while they are reserved.
+        // The reservation is given back last: registers are written only while they are reserved.
         if self.counters {
             self.processors.release_counters();
         }
@@ -180,7 +180,7 @@ impl<H: Host> Service<H> {
         let (process, program) = (session.process(), &session.program);
         may_count_by_thread(&self.cpu_types, self.missing, program)?;
         let mut reserved = Reserved::new(&mut self.processors, program)?;
-        // First, so that the rings of two runs are never allocated at once.
+        // The old rings go first, so that the rings of two runs are never allocated at once.
         if self.results_of == Some(slot) {
             reserved.processors.detach_rings();
             (self.results_of, self.ring_bytes, self.reading) = (None, 0, Reading::NONE);
@@ -258,7 +258,7 @@ impl<H: Host> Service<H> {
             return Err(refused(ErrorCode::NotRunning, number, 0));
         }
         match self.counts(client, number, slot, 0, io) {
-            // It has stopped, whatever becomes of the counts.
+            // The session has stopped, whatever becomes of its counts.
             Err(Refused { error: ErrorCode::ReplyTooSmall | ErrorCode::NoMemory, .. }) => {
                 io.reply(|header| header)
             }
@@ -282,7 +282,7 @@ impl<H: Host> Service<H> {
         let Some(active_session) = self.active_session else {
             return;
         };
-        // Done before any counter stops, so that no thread sees one jump.
+        // Windows stops adding up before any counter stops, so that no thread sees one jump.
         if active_session.by_thread {
             self.processors.unregister_threads();
         }

@@ -72,7 +72,8 @@ impl<H: Host> Service<H> {
         if self.scratch.program.settings.by_thread {
             by_thread::check_program(&self.cpu_types, &self.scratch.program)?;
         }
-        // Before anything changes: a request that is refused leaves the session as it was.
+        // The room is checked before anything changes: a request that is refused leaves the session
+        // as it was.
         io.need(length)?;
         self.forget_results(slot);
         let session = find(&mut self.sessions, client, request.session)?;
