@@ -104,7 +104,7 @@ impl Machine for Cpu {
     }
 
     fn try_read_msr(&mut self, msr: u32) -> Result<u64, AccessRefused> {
-        // Not kept as a fault: the core asks this way where it can handle a refusal.
+        // The refusal is not kept as a fault: the core asks this way where it can handle one.
         self.processor.rdmsr(msr).map_err(|_| AccessRefused)
     }
 

@@ -166,7 +166,7 @@ fn base(
     }
     let bytes = match read(Path::new(name)) {
         Ok(bytes) => bytes,
-        // No such file: what follows the last comma may be an option.
+        // Without such a file, what follows the last comma may be an option.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             return Err(SpecError::Read { path: name.to_owned(), error });

@@ -298,7 +298,8 @@ impl Processors for ServiceHost {
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
         if self.left {
-            // What an earlier session could not give back is tried again first, as the driver does.
+            // What an earlier session could not give back is given back first, if that works now,
+            // as in the driver.
             self.release_counters();
         }
         let refused = |error, status| Err(Unreserved { error, status });

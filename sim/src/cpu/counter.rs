@@ -40,7 +40,7 @@ impl Value {
 
     /// Adds `added`; returns how often the value wrapped.
     pub(crate) fn add(&mut self, added: u64) -> u64 {
-        // In 128 bits: a counter of 64 may wrap within one step.
+        // The sum has 128 bits, because a counter of 64 may wrap within one step.
         let sum = u128::from(self.bits) + u128::from(added);
         self.hold(sum as u64);
         (sum >> self.width) as u64

@@ -45,7 +45,7 @@ impl Delivery {
     pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
         let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
         if self.quirks.has(Quirk::SmallestReload) && too_near {
-            // Not counted as a request: silicon never raises this one.
+            // This one is not counted as a request: silicon never raises it.
             return false;
         }
         self.asked += 1;
@@ -97,7 +97,7 @@ impl Delivery {
     /// 0 to 3 times `span`, in steps of its 64th part (SplitMix64's mixing; Steele, Lea and Flood
     /// 2014).
     fn delay(&self, span: u64) -> u64 {
-        // Another delay for each processor and each interrupt, and the same in every run.
+        // The delay is another for each processor and each interrupt, and the same in every run.
         let state = (self.seed << 32 | self.asked).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

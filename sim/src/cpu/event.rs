@@ -319,7 +319,8 @@ impl Feed {
     }
 
     fn in_modes(&self, counts: &Counts, event: Event) -> u64 {
-        // The arrays and not `total`, which counts this thread alone: `running` decides below.
+        // The arrays are read and not `total`, which counts this thread alone: `running` decides
+        // below.
         let (total, user) = (counts.total[event.index()], counts.user[event.index()]);
         let happened = match (self.user, self.kernel) {
             (true, true) => total,

@@ -205,7 +205,7 @@ impl LastBranches {
             (Form::Architectural(_), IA32_LBR_CTL) => (&mut self.control, LBR_CTL_BITS),
             (Form::Amd, AMD_LBR_SELECT) => (&mut self.control, AMD_SELECT_BITS),
             (Form::Amd, DBG_EXTN_CFG) => (&mut self.switch, u32::MAX.into()),
-            // Writable: kvm-unit-tests write 0 to it.
+            // The register is writable: kvm-unit-tests write 0 to it.
             (Form::Info(_), LBR_TOS) => {
                 let taken = value < MOST as u64;
                 self.top = if taken { value as usize } else { self.top };
@@ -289,7 +289,7 @@ impl LastBranches {
                 let target = to & AMD_ADDRESS | AMD_VALID | speculative;
                 self.push([from & AMD_ADDRESS | flag, target, 0]);
                 if mispredicted {
-                    // A speculative record from a path that was not followed.
+                    // This is a speculative record from a path that was not followed.
                     let wrong = from.wrapping_add(0x40) & AMD_ADDRESS;
                     self.push([wrong, wrong & !0xFF | AMD_SPECULATIVE, 0]);
                 }

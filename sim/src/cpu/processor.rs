@@ -191,7 +191,7 @@ impl Processor {
     pub fn rdmsr(&mut self, msr: u32) -> Result<u64, Fault> {
         self.accesses.rdmsr += 1;
         self.require_msrs()?;
-        // First: a hypervisor refuses the access, whatever the processor has.
+        // The quirk comes first: a hypervisor refuses the access, whatever the processor has.
         if self.quirks().hides_from_read(msr) {
             return Err(Fault::ReadMsr { msr });
         }
@@ -219,7 +219,8 @@ impl Processor {
             return Ok(());
         }
         self.take_requests();
-        // Read before the write: only a write that unmasks LVTPC raises an interrupt again.
+        // The state before the write counts: only a write that unmasks LVTPC raises an interrupt
+        // again.
         let accepted = self.apic.accepts();
         let written = self.apic.write_msr(msr, value) || self.write_unit(msr, value);
         self.take_asserted();
@@ -290,8 +291,8 @@ impl Processor {
         self.counts = counts;
         let thread = self.thread;
         let counted = self.counted();
-        // Before the unit counts: afterwards the counter is past the wrap and counts towards the
-        // next.
+        // The overflow is looked for before the unit counts: afterwards the counter is past the
+        // wrap and counts towards the next.
         let overflow = self.overflow(&counted);
         if let Some(mut package) = self.package() {
             let requests = package.unit.count(thread, &counted);
@@ -455,7 +456,7 @@ impl Processor {
         const GLOBAL_STATUS_RESET: u32 = 0x390;
         const CTR_FRZ: u64 = 1 << 59;
         self.apic.preset_lvtpc(self.windows_lvtpc());
-        // Refused before version 4, which has no such bit.
+        // Processors before version 4 refuse the write: they have no such bit.
         let _ = self.unobserved(|processor| processor.wrmsr(GLOBAL_STATUS_RESET, CTR_FRZ));
     }
 
@@ -606,7 +607,8 @@ impl Processor {
             return;
         };
         let masks = hypervisor || package.unit.masks_on_delivery();
-        // Before the handler can run: what it finds was changed while the interrupt was on its way.
+        // The records change before the handler can run: it finds what was changed while the
+        // interrupt was on its way.
         if let Some(mut recording) = package.unit.recording() {
             if self.delivery.brings(Quirk::BranchesChanged) {
                 recording.take();

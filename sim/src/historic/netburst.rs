@@ -233,7 +233,7 @@ impl NetBurst {
     fn feed(&self, counter: usize, thread: usize) -> Option<Feed> {
         let cccr = self.registers.cccrs[counter];
         if !cccr.counts(self.threads) {
-            // CCCR.ENABLE, and the threads that ACTIVE_THREAD names.
+            // CCCR.ENABLE is clear, or ACTIVE_THREAD does not name the threads that run.
             return None;
         }
         let place = tables::selected(counter, cccr.escr_select(), self.model)?;

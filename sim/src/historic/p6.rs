@@ -72,7 +72,7 @@ impl P6 {
 
     fn write_select(&mut self, select: usize, value: u64, now: &Counts) {
         self.selects[select] = EventSelect::from_bits(value);
-        // Both counters: EN of PerfEvtSel0 starts and stops counter 1 too.
+        // Both counters follow, because EN of PerfEvtSel0 starts and stops counter 1 too.
         for counter in 0..self.counters.len() {
             let feed = self.feed(counter);
             self.counters[counter].connect(feed, now);

@@ -88,7 +88,7 @@ impl Pentium {
 
     fn write_cesr(&mut self, value: u32, now: &Counts) {
         self.cesr = value;
-        // Both counters: CESR can only be written as a whole.
+        // Both counters follow, because CESR can only be written as a whole.
         for counter in 0..self.counters.len() {
             let feed = self.feed(counter);
             self.counters[counter].connect(feed, now);

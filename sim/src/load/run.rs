@@ -162,7 +162,8 @@ impl Run {
             if let Some(at) = self.edge(index, start) {
                 next = next.min(at);
             }
-            // At least one position: the overflow at `start` itself would be found again and again.
+            // The step has at least one position, or the overflow at `start` itself would be found
+            // again and again.
             let next = next.max(start + 1).min(limit);
             self.retire(answering, index, next);
             self.tell_of_short(answering, index, next);
@@ -206,7 +207,8 @@ impl Run {
         if at > last {
             return None;
         }
-        // The first one only: an overflow during its skid is found by the same handler.
+        // Only the first overflow brings an interrupt: one during its skid is found by the same
+        // handler.
         if runner.interrupt.is_none() {
             runner.interrupt = Some((at.saturating_add(self.workload.skid()), event));
         }
@@ -227,7 +229,8 @@ impl Run {
         if let Some(processor) = processor(answering, index) {
             processor.set_timestamp(now);
             if self.runners[index].works && processor.records_branches() {
-                // Before the events: an overflow among them finds these branches in the records.
+                // The branches come before the events: an overflow among the events finds them in
+                // the records.
                 let taken = self.workload.branches_between(before, next, BRANCHES_MOST);
                 taken.for_each(|taken| processor.branch(&taken));
             }

@@ -296,7 +296,7 @@ impl Block {
     fn into_leaves(self) -> Leaves {
         let mut leaves = Leaves::default();
         for (&(leaf, subleaf), answer) in &self.answers {
-            // A leaf that is newer than the table has them if the dump numbers several.
+            // A leaf that is newer than the table has sub-leaves if the dump numbers several.
             if has_subleaves(leaf) || self.subleaves(leaf) > 1 {
                 leaves.insert_subleaf(leaf, subleaf, answer.value);
             } else {

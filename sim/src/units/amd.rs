@@ -199,7 +199,7 @@ impl Amd {
         match register {
             Register::Select(i) => self.select(i, EventSelect::from_bits(value)),
             Register::Counter(i) => self.counters[i].set(value),
-            // Read-only: a write is ignored (PPR 55901, PerfCntrGlobalStatus).
+            // The register is read-only: a write is ignored (PPR 55901, PerfCntrGlobalStatus).
             Register::Status => {}
             Register::Control => self.control = value,
             Register::StatusClear => self.status &= !value,

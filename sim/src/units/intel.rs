@@ -423,7 +423,8 @@ impl Architectural {
                 Some(i) => self.fixed.get_mut(i),
                 None => self.general.get_mut(bit),
             };
-            // To 0 and not to a preset: the reload value (IA32_PMC_GPn_CFG_C) is not modelled.
+            // The counter starts at 0 and not at a preset: the reload value (IA32_PMC_GPn_CFG_C) is
+            // not modelled.
             if let Some(counter) = counter {
                 counter.set(0);
             }
@@ -437,7 +438,8 @@ impl Architectural {
 
     /// Whether the overflow of the counter with this status bit requests an interrupt.
     fn interrupts(&self, bit: usize) -> bool {
-        // The overflow writes a record instead (SDM vol. 3, "Processor Event Based Sampling (PEBS)").
+        // The overflow writes a record and does not interrupt (SDM vol. 3, "Processor Event Based
+        // Sampling (PEBS)").
         if self.pebs_enable >> bit & 1 == 1 {
             return false;
         }

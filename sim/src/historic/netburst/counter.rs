@@ -63,7 +63,7 @@ impl Counter {
         // to be interrupted by event N.
         let overflowed = forced || added >= wrap;
         let interrupts = forced || self.due || added > wrap;
-        // Exactly at the wrap: the count that interrupts is still to come.
+        // At the wrap exactly, the count that interrupts is still to come.
         self.due = !forced && overflowed && self.value.get() == 0;
         self.raised |= interrupts;
         Advance { overflowed, interrupts }

@@ -82,7 +82,7 @@ impl Workload {
         }
         let to = branch.to.unwrap_or(next.start);
         let own = leads(branch.from, to, branch.kind, self.mispredicted(number));
-        // Where the next user branch would be.
+        // The interrupt comes where the next user branch would be.
         let resumed = self.way_at(self.user(Event::Branches, number) + 1);
         let interrupt = resumed
             .filter(|_| branch.user != next.user)

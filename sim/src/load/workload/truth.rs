@@ -90,7 +90,7 @@ impl Workload {
     /// How often `event` has happened at `position`.
     fn total(&self, event: Event, position: u64) -> u64 {
         let next = self.segments.partition_point(|segment| segment.start <= position);
-        // There is one: the first segment starts at 0.
+        // There is such a segment: the first one starts at 0.
         let segment = &self.segments[next - 1];
         let steps = (position - segment.start).min(segment.length);
         let within = scale(segment.amounts[event.index()], steps, segment.length);
@@ -171,7 +171,7 @@ impl Workload {
                 return self.crossing(feed, amount);
             }
             let middle = first + (last - first) / 2;
-            // The left half is taken out first: what is searched for is the first position.
+            // The left half is taken out first, because the search is for the first position.
             intervals.extend([(middle + 1, last), (first, middle)]);
         }
         None

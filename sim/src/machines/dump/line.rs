@@ -111,7 +111,7 @@ fn header(line: &str) -> Option<Option<u32>> {
     }
     if let Some(rest) = strip_word(line, "CPU") {
         return match leading_number(rest.trim_start_matches([' ', '\t', '#'])) {
-            // Nothing more: `CPU 0: APICID 0 / Package 0` is of a summary.
+            // Nothing may follow the colon: `CPU 0: APICID 0 / Package 0` is a line of a summary.
             Some((number, ":")) => Some(Some(number)),
             None if rest == ":" => Some(None),
             _ => None,
