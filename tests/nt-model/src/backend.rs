@@ -86,7 +86,7 @@ impl Backend for Device {
     }
 
     fn tick(&mut self) -> Result<(), Violation> {
-        // Due or not: a scenario says when the timer ticks.
+        // Timers expire whether they are due or not: a scenario says when the timer ticks.
         kernel::expire_timers(&mut self.machine);
         self.machine.settle()
     }

@@ -274,12 +274,12 @@ impl Device {
     pub fn advance(&mut self, nanoseconds: u64) -> Result<bool, Violation> {
         match std::mem::replace(&mut self.work, Work::None) {
             Work::None => Ok(false),
-            // Taken out of the device, because the run calls back into it.
+            // The run is taken out of the device, because it calls back into it.
             Work::Workload(mut run) => {
                 let left = run.advance(self, nanoseconds);
                 self.work = Work::Workload(run);
-                // What handles a workload's events returns nothing, so what it broke is reported
-                // here.
+                // The handlers of a workload's events return nothing, so what they broke is
+                // reported here.
                 match self.broken.take() {
                     Some(violation) => Err(violation),
                     None => Ok(left),
@@ -350,7 +350,8 @@ impl Answering for Device {
         if self.broken.is_some() {
             return;
         }
-        // Not on the processor whose tick this is: Windows expires a timer wherever it likes.
+        // The tick need not run on the processor whose time this is: Windows expires a timer
+        // wherever it likes.
         kernel::expire_timers(&mut self.machine);
         self.settle_unless_disturbed();
     }

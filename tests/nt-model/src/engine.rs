@@ -401,7 +401,7 @@ impl Engine {
             self.end_slice(processor);
             result
         };
-        // First: the rule that was broken explains whatever the engine complains of.
+        // The broken rule comes first: it explains whatever the engine complains of.
         if let Some(violation) = self.bus().violation.take() {
             return Err(self.with_stack(violation));
         }
@@ -630,7 +630,7 @@ impl Engine {
 
     /// The stub that was called will be called again when its caller resumes.
     pub fn repeat_stub(&mut self) {
-        // Back onto the HLT.
+        // RIP goes back onto the HLT.
         let after = self.register(Register::RIP);
         self.set_register(Register::RIP, after - 1);
     }
@@ -902,7 +902,8 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) -> Result<(), Fault> 
         }
         Privileged::WriteMsr => {
             let (msr, value) = (ecx as u32, edx << 32 | eax);
-            // Judged by the values before the write, and noted only if silicon takes it.
+            // The rules judge the write by the values before it, and note it only if silicon takes
+            // it.
             let allowed = bus.registers.write(cpu, bus.current, msr, value);
             let written = cpu.try_write_msr(msr, value);
             if written.is_ok() {

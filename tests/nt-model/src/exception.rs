@@ -130,7 +130,7 @@ pub(crate) fn handlers(pe: &PeFile64<'_>, bytes: &[u8]) -> Result<Vec<Handler>> 
 /// Delivers the #GP of the instruction at `address`; `false` if nobody handles it.
 pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
     let bus = unicorn.get_data();
-    // Another one from time to time, and the same in each run of a seed.
+    // The status changes from time to time, and is the same in each run of a seed.
     let status = STATUSES[bus.executed as usize % STATUSES.len()];
     let covers = |one: &&Handler| (one.body..one.end).contains(&address);
     let Some(function) = bus.handlers.iter().find(covers).cloned() else {
@@ -156,7 +156,8 @@ pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
         let value = unicorn.reg_read_long(register).unwrap_or_default();
         put(XMM0 + 16 * index, value.get(..16).unwrap_or(&[0; 16]));
     }
-    // No frame register: the stack pointer behind the prologue.
+    // The function is taken to have no frame register, so that the frame is the stack pointer
+    // behind the prologue.
     let frame = stack;
     let record = [u64::from(status), 0, address, 0].map(u64::to_le_bytes).concat();
     let dispatcher = [
@@ -198,7 +199,7 @@ pub(crate) fn raise(unicorn: &mut Unicorn<'_, Bus>, address: u64) -> bool {
 
 /// A handler has returned to [`HANDLED`]: resumes with the registers that it has left in the CONTEXT.
 pub(crate) fn resume(unicorn: &mut Unicorn<'_, Bus>) -> Result<(), Violation> {
-    // The return address is gone.
+    // The handler's return has popped the return address.
     let top = unicorn.reg_read(Register::RSP).unwrap_or_default() - 8;
     let context = unicorn.mem_read_as_vec(physical(top + REGISTERS), CONTEXT as usize);
     let context = context.unwrap_or_else(|_| vec![0; CONTEXT as usize]);

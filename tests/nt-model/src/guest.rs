@@ -190,7 +190,7 @@ impl Tally {
             return false;
         };
         self.add(address, facts);
-        // Before its events are counted: their overflow may freeze the records.
+        // The branch comes before its instruction's events: their overflow may freeze the records.
         if let Some(kind) = facts.branch {
             self.branch(cpu, kind, address, next, address + facts.length);
         }
@@ -200,8 +200,8 @@ impl Tally {
             *late -= 1;
             arrives = *late == 0;
         }
-        // Until then no counter can overflow: to ask the processor after each instruction would be
-        // slow. One that repeats has made more accesses than `look_ahead` allows for.
+        // Until then no counter can overflow, and to ask the processor after each instruction would
+        // be slow. An instruction that repeats has made more accesses than `look_ahead` allows for.
         if self.quiet == 0 || facts.repeats {
             self.tell(cpu);
             self.look_ahead(cpu);

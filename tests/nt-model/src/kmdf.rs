@@ -508,7 +508,7 @@ fn told_link(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     m.framework.linked = true;
     let told = told_text(m)?;
-    // It fails in its middle, and has removed the link again.
+    // A call that fails in its middle has removed the link again.
     m.framework.linked = matches!(told, Outcome::Return(0));
     Ok(told)
 }
@@ -689,7 +689,7 @@ fn queue_create(m: &mut Machine) -> Result<Outcome, Violation> {
         return refused(INVALID_DEVICE_STATE);
     }
     if m.framework.objects.contains_key(&m.framework.device_control.1) {
-        // The second default queue.
+        // A device has one default queue, and this would be the second.
         return refused(UNSUCCESSFUL);
     }
     let callback = m.engine.read_u64(config + 40);

@@ -129,7 +129,7 @@ impl Arena {
         if tag != 0 {
             self.pool.0 -= allocation.size;
         }
-        // Not reused at once, so that a late access meets no newer allocation.
+        // The memory is not reused at once, so that a late access meets no newer allocation.
         self.freed.push_back((at, allocation.room));
         if self.freed.len() > QUARANTINE
             && let Some((at, room)) = self.freed.pop_front()

@@ -505,7 +505,7 @@ impl Watched {
                 return Err((Rule::BitsLeft, what));
             }
             let changed = (now ^ before) & !ours & !either;
-            // A counter that is another's may count on.
+            // Another owner's counter may count on.
             if changed != 0 && !counts {
                 let what = format!("bits {changed:#x} of register {msr:#x} are another's");
                 return Err((Rule::ForeignBits, what));
@@ -600,7 +600,7 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
         Role::Global => changed,
         Role::FixedControl => parts(FIXED, 4),
         Role::Halves => parts(0, 16),
-        // Used only with the overflow interrupt, and so with the whole unit.
+        // Branches are recorded only with the overflow interrupt, and so with the whole unit.
         Role::Branches(_) | Role::Record => WHOLE_UNIT,
         Role::Acknowledge(_) => value & !CONDITIONS,
         Role::Other => 0,

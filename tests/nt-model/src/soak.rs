@@ -102,7 +102,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Totals> {
     for leaves in &mut leaves {
         *leaves = leaves.with_quirks(quirks);
     }
-    // Drawn apart from everything else, so that a life without them is unchanged.
+    // This is drawn apart from everything else, so that a life without them is unchanged.
     let features = Rng::with_seed(seed ^ 0xFEA7).bool();
     let work = workload::parse(WORK)?;
     let mut story =
@@ -113,7 +113,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Totals> {
         let status = device.start()?;
         ensure!(status == 0, "the driver does not start: {status:#x}");
         for number in 0..sequences {
-            // A failure is told with the sequence in which it came: the ones before ended well.
+            // A failure is told with its own sequence only: those before ended well.
             story.truncate(1);
             story.push(format!("sequence {number}"));
             let actions = rng.usize(FEWEST_ACTIONS..=ACTIONS);

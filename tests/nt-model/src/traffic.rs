@@ -189,7 +189,7 @@ impl<'a> Traffic<'a> {
             let slices = [0, 4, 40, 400][self.load.rng.usize(..4)];
             self.go_on(slices)?;
         }
-        // What is left of this sequence must succeed: the checks below are about a driver at rest.
+        // The rest of this sequence must succeed: the checks below are about a driver at rest.
         self.device.machine.kernel.fail_after = None;
         self.device.machine.kernel.profiling = 0;
         self.finish()?;
@@ -445,8 +445,8 @@ impl<'a> Traffic<'a> {
                 let (change, arguments) = self.device.processor_change(context, index, starting)?;
                 let call = Step::Call(PROCESSOR_CALLBACK, callback, arguments);
                 let steps = &mut self.lanes[lane].steps;
-                // In reverse: the call comes first, and what it was given is freed when it has
-                // returned.
+                // The steps go to the front in reverse: the call comes first, and what it was given
+                // is freed when it has returned.
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);
             }

@@ -93,7 +93,7 @@ impl ModelledMachine for DriverTransport {
             return;
         };
         let begun = self.device.begin_programs(guest.program, guest.rounds);
-        // What a violation says is reported at the end.
+        // A violation is kept, and reported at the end.
         let _ = self.kept(begun);
     }
 

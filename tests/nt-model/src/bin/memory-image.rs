@@ -90,7 +90,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
     let device = &mut transport.device;
     let registers: Vec<Value> =
         device.machine.engine.bus().cpus.iter_mut().map(registers).collect();
-    // Before the requests below, which change what the driver has in memory.
+    // The memory is written before the requests below, which change what the driver has in it.
     write_memory(device, &options.folder)?;
     let handle = transport.file.object;
     let statistics = session.statistics()?;

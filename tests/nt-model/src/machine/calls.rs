@@ -43,7 +43,8 @@ impl Machine {
             return Ok(stop);
         }
         if let Some(request) = activity.request {
-            // Not by IRQL: the thread itself is at DISPATCH_LEVEL while it holds a spin lock.
+            // The IRQL does not tell: the thread itself is at DISPATCH_LEVEL while it holds a spin
+            // lock.
             let on = (activity.object != 0).then_some(index);
             let charged = self.budget.charge(request, on, own);
             charged.map_err(|violation| self.engine.with_stack(violation))?;

@@ -76,7 +76,7 @@ impl Machine {
         activity.state = State::Running;
         let top = activity.stack + STACK;
         self.engine.begin_program(user_stack(index), top);
-        // At the bottom: everything of the system comes on top of a program.
+        // A program goes to the bottom: everything of the system comes on top of it.
         self.processors[index].pile.insert(0, id);
         self.programs.left += 1;
         Ok(())

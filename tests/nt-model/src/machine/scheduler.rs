@@ -232,7 +232,7 @@ impl Machine {
         if masked {
             return Ok(());
         }
-        // In the order of IRQLs: an interrupt, a DPC, a thread.
+        // What runs next goes by IRQL: an interrupt, a DPC, a thread.
         if irql < PROFILE
             && let Some(mut interrupted) = self.processors[index].interrupt.take()
         {
