@@ -183,9 +183,10 @@ impl Capabilities {
         self.selection.used.interface
     }
 
-    /// Whether LVTPC is unmasked before several counters are examined. Those that have not overflowed
-    /// keep running meanwhile, and an overflow while LVTPC is still masked would be lost. Not on
-    /// NetBurst, whose OVF flags hold the interrupt line until they are cleared.
+    /// Whether LVTPC is unmasked before several counters are examined. Those that have not
+    /// overflowed keep running meanwhile, and an overflow while LVTPC is still masked would be
+    /// lost. NetBurst does not need it: its OVF flags hold the interrupt line until they are
+    /// cleared.
     pub fn unmasks_first(&self) -> bool {
         self.handler_gate == Gate::Each
             && self.masks_lvtpc

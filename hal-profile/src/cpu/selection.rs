@@ -1,8 +1,9 @@
 //! Chooses a processor's profile interface, and gives the rule that chose it.
 //!
-//! [`select_interface`] makes the choice. Sources: for `hal`, G. Chappell, "Hardware Performance Counters"
-//! (HAL of the original Windows 10); for `used`, the older processors' manuals and one safety rule:
-//! an MSR that CPUID does not promise is not touched. One that it promises in vain is found at START.
+//! [`select_interface`] makes the choice. Sources: for `hal`, G. Chappell, "Hardware Performance
+//! Counters" (HAL of the original Windows 10); for `used`, the older processors' manuals and one
+//! safety rule: an MSR that CPUID does not promise is not touched. START finds an MSR that is
+//! promised in vain.
 
 use crate::cpu::machine::{CpuidResult, Machine};
 use crate::cpu::registers::cpuid::{

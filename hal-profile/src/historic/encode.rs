@@ -34,7 +34,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Those of a counter.
+    /// The registers to write for a counter.
     pub fn registers(&self, counter: Counter) -> &Registers {
         if u64::from(ODD_SIDE) & counter.global_bit() == 0 { &self.even } else { &self.odd }
     }

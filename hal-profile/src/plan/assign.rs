@@ -38,7 +38,7 @@ pub struct Assignment {
     requirements: PerSource<Requirements>,
     /// Sources that are in a slice.
     placed: PerSource<bool>,
-    /// Those that are there with the rest of a group.
+    /// Sources that are in a slice with the rest of their group.
     grouped: PerSource<bool>,
     assigned: PerSource<Assigned>,
     slices: [Slice; MAX_SOURCES],
@@ -54,7 +54,8 @@ pub struct Assignment {
 pub struct Schedule {
     /// The sources, by slice; at the end those that run in every one.
     order: PerSource<SourceIndex>,
-    /// Where each slice's begin; after the last slice's, where those of every slice do.
+    /// Where the sources of each slice begin; after the last slice, where those that run in every
+    /// one begin.
     starts: [u16; MAX_SOURCES + 1],
     /// Where the list ends.
     end: u16,

@@ -26,9 +26,9 @@ pub struct Requirements {
 /// The counters of one slice.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Slice {
-    /// Those in use, in the layout of the global registers.
+    /// Counters in use, in the layout of the global registers.
     pub(crate) used: u64,
-    /// Those that could count any of the slice's sources.
+    /// Counters that could count any of the slice's sources.
     pub(crate) reach: u64,
     /// The general counters that are the second of a source that takes two.
     pub(crate) merged: u32,

@@ -183,7 +183,7 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Clears LVTPC's mask bit where delivery has set it, and where an interrupt that never came
-    /// may have. Not after a storm, which would begin anew.
+    /// may have. After a storm the bit stays: the storm would begin anew.
     fn unmask_after(&mut self, overflowed: u64, interrupt: bool) {
         let (machine, state) = (&mut *self.machine, &*self.state);
         if state.storm {
@@ -352,8 +352,8 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Clears LVTPC's mask bit, now that halprof's handler can no longer be called. Not after a
-    /// storm, whose interrupts nothing would handle.
+    /// Clears LVTPC's mask bit, now that halprof's handler can no longer be called. After a storm
+    /// the bit stays: nothing would handle its interrupts.
     pub fn unmask(&mut self) {
         if self.state.known && !self.state.storm {
             // An entry that sends no interrupt is somebody else's, and stays as it is.

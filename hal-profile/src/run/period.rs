@@ -24,7 +24,7 @@ pub(crate) struct Periods {
 }
 
 impl Periods {
-    /// Those of a new session.
+    /// Begins the periods of a new session.
     pub(crate) fn begin(&mut self, seed: u32) {
         *self = Self { doublings: 0, random: seed };
     }

@@ -109,7 +109,7 @@ pub(crate) fn reset(machine: &mut impl Machine, capabilities: &Capabilities) {
     machine.write_msr(capabilities.global.control, control);
 }
 
-/// Those of the general counters in `counters` that are enabled.
+/// The general counters in `counters` that are enabled.
 fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u64) -> u32 {
     Counter::each(counters & u64::from(capabilities.counters))
         .filter(|&counter| {
@@ -681,7 +681,8 @@ pub(crate) fn is_masked(machine: &mut impl Machine, capabilities: &Capabilities)
 }
 
 /// Clears LVTPC's mask bit if it is set. The error is an entry that sends no interrupt, and is left
-/// as it is. Also where START was refused before it had seen LVTPC written.
+/// as it is. The write is tried, because this is called also where START was refused before it had
+/// seen one succeed.
 pub(crate) fn unmask_lvtpc(
     machine: &mut impl Machine,
     capabilities: &Capabilities,

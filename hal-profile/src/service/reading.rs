@@ -64,8 +64,8 @@ impl<C: DerefMut<Target = [Count]>> Reading<C> {
     /// Room for none.
     pub(super) const NONE: Self = Self { counts: None, taken: None };
 
-    /// Room for a reading, if it needs several replies, in memory that `zeroed` gives: had at START,
-    /// so that a poll neither takes memory nor fails for want of it.
+    /// Room for a reading, if it needs several replies, in memory that `zeroed` gives. START takes
+    /// it, so that a poll neither takes memory nor fails without it.
     pub(super) fn room(
         pages: Pages,
         zeroed: impl FnOnce(usize) -> Option<C>,
