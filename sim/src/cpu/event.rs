@@ -22,7 +22,7 @@ pub enum Event {
     L1iFetches,
     L1iMisses,
     FpOperations,
-    /// One that a workload names, by its index among those.
+    /// An event that a workload names, by its index among the named ones.
     Named(u8),
 }
 

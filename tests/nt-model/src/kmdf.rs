@@ -118,8 +118,8 @@ pub struct Framework {
     pub called: Vec<(u64, Vec<u64>)>,
     /// Requests that were presented by a thread of another process than their own.
     pub presented_elsewhere: u64,
-    /// Those of them that neither the thread that completed the one before presented, but one whose
-    /// request arrived meanwhile.
+    /// Of these, the requests that were presented by a thread whose own request arrived meanwhile,
+    /// and not by the thread that completed the previous one.
     pub presented_by_a_third: u64,
     /// Buffers that the driver has retrieved although their client can write them at the same time.
     pub shared_buffers: u64,

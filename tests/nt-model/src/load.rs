@@ -114,7 +114,7 @@ const BESIDES: [RequestCode; 4] =
 pub struct Load {
     pub(crate) rng: Rng,
     features: bool,
-    /// Those that have a handle.
+    /// Clients that have a handle.
     clients: Vec<Client>,
     opened: u32,
 }

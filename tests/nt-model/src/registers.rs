@@ -127,11 +127,12 @@ pub const FIXED: u32 = 32;
 /// The status bits that belong to no counter: metrics overflow, Trace_ToPA_PMI, LBR_FRZ, CTR_FRZ,
 /// ASCI, OvfUncore, OvfBuf, CondChgd (SDM vol. 4, IA32_PERF_GLOBAL_STATUS).
 const CONDITIONS: u64 = 1 << 48 | 1 << 55 | 0x3F << 58;
-/// Those whose owner is somebody else, who looks for them on the same interrupt: the driver never
-/// programs PERF_METRICS (48) nor Intel PT (55), whose handler is another (HAL_SET_INFORMATION_CLASS
-/// of ntddk.h, HalProcessorTraceInterruptHandler). ASCI (60) describes counts and asks for nothing.
+/// Conditions whose owner is somebody else, who looks for them on the same interrupt: the driver
+/// never programs PERF_METRICS (48) nor Intel PT (55), whose handler is another
+/// (HAL_SET_INFORMATION_CLASS of ntddk.h, HalProcessorTraceInterruptHandler). ASCI (60) describes
+/// counts and asks for nothing.
 const ANOTHERS: u64 = 1 << 48 | 1 << 55 | 1 << 60;
-/// Those that an interrupt sets while IA32_DEBUGCTL has the bit beside them: LBR_FRZ and
+/// Conditions that an interrupt sets while IA32_DEBUGCTL has the bit beside them: LBR_FRZ and
 /// FREEZE_LBRS_ON_PMI, CTR_FRZ and FREEZE_PERFMON_ON_PMI.
 const FREEZES: [(u64, u64); 2] = [(LBR_FRZ, FREEZE_LBRS_ON_PMI), (CTR_FRZ, 1 << 12)];
 const FREEZE_LBRS_ON_PMI: u64 = 1 << 11;
@@ -326,10 +327,10 @@ impl Registers {
     }
 
     /// The status bits that the driver may acknowledge: those of general counters, which are
-    /// reserved; of fixed counters that it has written or that nobody has on; of conditions that are
-    /// shown, or that an interrupt brings, LBR_FRZ where the driver records branches. Without the
-    /// handler only a freeze, which would stop its counters too: the other conditions belong to
-    /// whoever gets the interrupt.
+    /// reserved; of fixed counters that it has written or that nobody has on; of conditions that
+    /// are shown, or that an interrupt brings, LBR_FRZ where the driver records branches. Without
+    /// the handler it may acknowledge only a freeze, which would stop its counters too: the other
+    /// conditions belong to whoever gets the interrupt.
     fn may_acknowledge(&self, cpu: &mut Cpu, index: usize, status: u32) -> u64 {
         let watched = self.watched.get(index);
         let ours = watched.map_or(0, |watched| watched.ours);
