@@ -177,8 +177,7 @@ impl Sources {
         &self,
         connection: SessionConnection<'a, T>,
     ) -> Result<Session<'a, T>> {
-        let setup = self.setup();
-        let sees_kernel = setup.specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0);
+        let sees_kernel = self.setup().specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0);
         Session::open_with(connection, sees_kernel, false)
     }
 

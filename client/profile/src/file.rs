@@ -191,8 +191,7 @@ impl Metadata {
 
     /// The sources that some processors cannot count, each with these processors.
     pub fn excluded_cpus(&self) -> BTreeSet<(&str, &str)> {
-        let sources = self.sources.iter();
-        let partly = sources.filter(|source| !source.excluded_cpus.is_empty());
+        let partly = self.sources.iter().filter(|source| !source.excluded_cpus.is_empty());
         partly.map(|source| (source.name.as_str(), source.excluded_cpus.as_str())).collect()
     }
 }

@@ -428,8 +428,7 @@ impl Symbols {
         range: &Range<u64>,
         mode: Mode,
     ) -> Result<Code, NoCode> {
-        let index = self.module(process, range.start, mode);
-        let index = index.ok_or("it is in no module")?;
+        let index = self.module(process, range.start, mode).ok_or("it is in no module")?;
         let start = self.modules[index].start;
         let range = range.start - start..range.end.max(range.start) - start;
         self.read(index, "", &range)

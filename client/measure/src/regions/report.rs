@@ -166,8 +166,7 @@ impl Report {
             let written = writer.serialize(row);
             written.map_err(|error| Error::Internal(error.to_string()))?;
         }
-        let bytes = writer.into_inner();
-        let bytes = bytes.map_err(|error| Error::Internal(error.to_string()))?;
+        let bytes = writer.into_inner().map_err(|error| Error::Internal(error.to_string()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

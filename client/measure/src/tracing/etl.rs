@@ -125,8 +125,7 @@ fn extracted(path: &Path, archive: File) -> Result<File> {
     let damaged = |error: zip::result::ZipError| bad(&format!("that could not be read: {error}"));
     let mut archive = zip::ZipArchive::new(BufReader::new(archive)).map_err(damaged)?;
     let names = archive.file_names().map(|name| name.map(Cow::into_owned));
-    let traces = names.collect::<std::result::Result<Vec<String>, _>>();
-    let mut traces = traces.map_err(damaged)?;
+    let mut traces = names.collect::<std::result::Result<Vec<String>, _>>().map_err(damaged)?;
     traces.retain(|name| name.to_ascii_lowercase().ends_with(".etl"));
     let [trace] = traces.as_slice() else {
         return Err(bad(match traces.len() {

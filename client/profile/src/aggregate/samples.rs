@@ -674,8 +674,7 @@ fn rates(
         if let Some(events) = by_mode.0.get_mut(usize::from(track.mode)) {
             *events = totals.events;
         }
-        let tracks = rates.entry(track.source).or_default();
-        let bins = tracks.entry(number(track.number)).or_default();
+        let bins = rates.entry(track.source).or_default().entry(number(track.number)).or_default();
         bins.entry(bin).or_default().add(by_mode);
     }
     rates

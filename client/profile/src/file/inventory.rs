@@ -296,8 +296,7 @@ impl Inventory {
         let mut files: HashMap<String, Build> = HashMap::new();
         for module in &mut modules {
             if let (Some(path), None) = (&module.path, &module.identity) {
-                let tracked = files.entry(path.clone());
-                let build = tracked.or_insert_with(|| identify(path)).clone();
+                let build = files.entry(path.clone()).or_insert_with(|| identify(path)).clone();
                 (module.identity, module.stamp) = (build.identity, build.stamp);
             }
         }

@@ -244,8 +244,7 @@ impl<R: Read> Reader<R> {
 
     fn version(&mut self) -> Result<()> {
         let mut head = [0; MAGIC.len() + size_of::<u32>()];
-        let got = self.fill(&mut head);
-        let got = got.map_err(|error| Error::reading(&self.path, error))?;
+        let got = self.fill(&mut head).map_err(|error| Error::reading(&self.path, error))?;
         let (magic, version) = head.split_at(MAGIC.len());
         if got != head.len() || magic != MAGIC {
             let why = "is not a halprof recording".to_owned();
@@ -409,8 +408,7 @@ impl<R: Read> Reader<R> {
     ) -> std::result::Result<(), Bad> {
         const BAD: Bad = Bad::Block("the branches of samples make no sense");
         let payload = self.bytes(head)?;
-        let records = Records::new(&payload).filter(|_| awaiting_branches != 0);
-        let mut records = records.ok_or(BAD)?;
+        let mut records = Records::new(&payload).filter(|_| awaiting_branches != 0).ok_or(BAD)?;
         let (mut branches, mut raw) = (Vec::new(), self.raw.as_slice());
         let samples = self.buffer.iter().take(awaiting_branches);
         // All records have such a value, or none.

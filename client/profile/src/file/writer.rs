@@ -265,8 +265,7 @@ impl Writer {
         tag: [u8; 4],
         payload: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
     ) -> Result<()> {
-        let put = self.assemble(tag, payload);
-        let put = put.and_then(|()| self.file.write_all(&self.block));
+        let put = self.assemble(tag, payload).and_then(|()| self.file.write_all(&self.block));
         put.map_err(|error| self.failed(&error))
     }
 

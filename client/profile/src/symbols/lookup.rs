@@ -83,10 +83,8 @@ impl Lookup {
         {
             (self.image, self.image_file) = (Some(image), Some(file));
         } else if self.notes.is_empty() {
-            let tried = candidates.iter().map(|at| at.display().to_string());
-            let tried: Vec<_> = tried.collect();
-            let refused = module.path.as_ref();
-            let refused = refused.filter(|_| path.loaded_from(module).is_none());
+            let tried: Vec<_> = candidates.iter().map(|at| at.display().to_string()).collect();
+            let refused = module.path.as_ref().filter(|_| path.loaded_from(module).is_none());
             self.notes.push(match (refused, tried.is_empty()) {
                 (None, true) => "the recording does not name the module's file".to_owned(),
                 (None, false) => format!("the module was not found at {}", tried.join(", ")),

@@ -58,8 +58,7 @@ fn pointed_to(stored: &Path, path: &SymbolPath) -> Result<PathBuf, String> {
         .take(POINTER_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| error.to_string())?;
-    let named = text.trim().strip_prefix("PATH:").map(str::trim);
-    let named = named.ok_or("it points to no file")?;
+    let named = text.trim().strip_prefix("PATH:").map(str::trim).ok_or("it points to no file")?;
     path.below(named).ok_or_else(|| {
         format!("it points to {named}, which lies below no folder of the symbol path")
     })

@@ -188,8 +188,7 @@ impl Run<'_> {
 
     fn trapped(&mut self, thread: Thread) -> io::Result<Progress> {
         let mut registers = self.debuggee.registers(thread)?;
-        let state = self.threads.get(&thread).copied();
-        let state = state.unwrap_or(State::Away(None));
+        let state = self.threads.get(&thread).copied().unwrap_or(State::Away(None));
         // The thread is behind INT3, which has one byte.
         let breakpoint = registers.ip.wrapping_sub(1);
         let ours = self.debuggee.breaks_at(breakpoint);

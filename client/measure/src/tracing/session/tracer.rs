@@ -429,8 +429,7 @@ impl<C: Calls> Sessions<C> {
 
     /// The largest size of a file in this folder.
     fn file_megabytes(&mut self, folder: &Path) -> Result<u32> {
-        let free = self.calls.free_bytes(folder);
-        let free = free.map_err(|error| Error::reading(folder, error))?;
+        let free = self.calls.free_bytes(folder).map_err(|error| Error::reading(folder, error))?;
         let free_mb = (free / MEGABYTE).saturating_sub(RESERVED_MB);
         match (free_mb / PART_OF_DISK).min(FILE_MB_MAX) {
             0 => Err(disk_full(folder)),
