@@ -438,7 +438,6 @@ pub enum Identity {
         file: String,
         /// Its GUID: 32 upper-case hexadecimal digits, as symbol servers write it.
         guid: String,
-        /// Its age.
         age: u32,
     },
     /// The build identifier of an ELF file, in hexadecimal.

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// Whether `curl` is installed.
 pub fn is_installed() -> bool {
     let mut curl = Command::new("curl");
     curl.args(["--disable", "--version"]).stdin(Stdio::null());

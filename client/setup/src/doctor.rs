@@ -167,7 +167,6 @@ impl Facts {
         Some(sources.iter().any(|source| !source.is_timer()))
     }
 
-    /// Whether anything answers.
     pub const fn answered(&self) -> bool {
         matches!(self.driver, Driver::Answers(_))
     }

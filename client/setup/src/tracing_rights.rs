@@ -30,7 +30,6 @@ pub enum Grant {
     Group,
     /// Control of halprof's session.
     Session,
-    /// The kernel's events.
     KernelEvents,
 }
 

@@ -161,7 +161,6 @@ impl Geometry {
         Some(cache).filter(|cache| cache.line.is_power_of_two() && cache.bytes() <= LARGEST)
     }
 
-    /// Its size in bytes.
     pub const fn bytes(&self) -> u64 {
         self.line.saturating_mul(self.associativity).saturating_mul(self.sets)
     }

@@ -43,7 +43,6 @@ enum Event {
     Trap(Thread),
     /// A signal or an exception is pending before the thread's next instruction.
     Interrupted(Thread),
-    /// The thread has ended.
     ThreadEnded(Thread),
     /// The program has replaced itself by another, as by exec on Linux.
     #[cfg_attr(windows, expect(dead_code, reason = "Windows programs cannot"))]

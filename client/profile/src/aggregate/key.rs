@@ -379,7 +379,6 @@ pub enum Value {
     Core(Option<Arc<str>>),
     Module(Arc<str>),
     Symbol {
-        /// Its module.
         module: Arc<str>,
         /// Its name, if it is known.
         symbol: Option<Arc<str>>,

@@ -15,7 +15,6 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CodeNumbers([u32; Key::OF_CODE.len()]);
 
-/// One location, resolved.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resolved {
     /// The numbers of the innermost function's values.
@@ -150,7 +149,6 @@ impl ResolvedLocations {
         std::iter::once(first).chain(outer)
     }
 
-    /// One of the locations.
     pub(crate) fn get(&self, location: CodeLocation) -> Resolved {
         self.resolved.get(&location).copied().unwrap_or_default()
     }

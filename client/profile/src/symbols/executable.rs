@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// are not randomized.
 const ANYWHERE: u64 = 0x5555_5555_4000;
 
-/// An executable file.
 pub struct Executable {
     image: Image,
     lookup: Lookup,

@@ -53,7 +53,6 @@ impl Function {
 /// What a symbol's table says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SymbolKind {
-    /// It is a function.
     Function,
     /// Other files know it, and it is in code.
     Global,

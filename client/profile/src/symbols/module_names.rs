@@ -36,7 +36,7 @@ impl Module {
     /// Its build, as far as the module itself tells it.
     pub(crate) fn build(&self) -> Build {
         match &self.identity {
-            Some(identity) => Build::Identity(text(identity)),
+            Some(identity) => Build::Identity(identity.to_string().to_lowercase()),
             None => Build::File(self.file_facts()),
         }
     }
@@ -113,10 +113,6 @@ fn builds(modules: &[Module]) -> Vec<Build> {
         build @ Build::Identity(_) => build,
     };
     modules.iter().map(build).collect()
-}
-
-fn text(identity: &Identity) -> String {
-    identity.to_string().to_lowercase()
 }
 
 /// Names for modules of different builds that have one name: the shortest ends of their paths that

@@ -99,7 +99,6 @@ pub(super) struct Pdb {
     inlined: RefCell<FxHashMap<(usize, u32), Arc<str>>>,
     /// The paths of source files, by the module and the number of the file in it.
     paths: Paths<(usize, u32)>,
-    /// Whether it has lines.
     pub(super) has_lines: bool,
     /// Whether it was linked with /DEBUG:FASTLINK.
     pub(super) is_partial: bool,

@@ -82,7 +82,6 @@ impl Grouping {
         self.length > 1
     }
 
-    /// Its keys.
     pub fn keys(self) -> [&'static str; 2] {
         let [edge, path] = Self::NAMES;
         [if self.is_of_paths() { path } else { edge }, self.sides.name()]

@@ -169,7 +169,6 @@ struct Reader {
 }
 
 impl OffCpu {
-    /// Reads a trace.
     pub fn read(path: &Path, by: By) -> Result<Self> {
         refuse_recording(path)?;
         let mut trace = etl::open(path)?;

@@ -14,12 +14,10 @@ pub struct Tracing {
     pub sources: Result<Vec<ProfileSource>, Failure>,
     /// How many of them it counts at once; `None` if it does not say.
     pub counters: Option<u32>,
-    /// Who holds counters.
     pub counter_owners: CounterOwners,
 }
 
 impl Tracing {
-    /// Asks the backend.
     pub fn ask(
         backend: &mut dyn Backend,
         counter_owners: CounterOwners,

@@ -20,7 +20,6 @@ use windows_sys::Win32::System::WindowsProgramming::SYSTEM_CODEINTEGRITY_INFORMA
 const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const SECURE_BOOT: &str = r"SYSTEM\CurrentControlSet\Control\SecureBoot\State";
 
-/// All facts.
 pub fn facts() -> System {
     System {
         build: build(),

@@ -19,7 +19,6 @@ pub(super) struct Methods {
     processes: FxHashMap<u32, Process>,
 }
 
-/// A piece of code.
 struct Piece {
     method: Method,
     /// The runtime's number of the method. With the address it tells one piece from another.

@@ -78,7 +78,6 @@ impl Records {
         }
     }
 
-    /// How many there are.
     fn count(&self) -> u32 {
         loop {
             let count = self.starts.borrow().len() as u32;
