@@ -71,12 +71,15 @@ impl Clock {
     pub fn before(&self) -> u64 {
         self.fence();
         let ticks = instructions::rdtsc();
+        // Without it, code that is measured may begin before the time is read (SDM vol. 2,
+        // "RDTSC").
         instructions::lfence();
         ticks
     }
 
     /// The time after the measured code.
     pub fn after(&self) -> u64 {
+        // RDTSCP itself waits for all instructions before it (SDM vol. 2, "RDTSCP").
         let ticks = if self.rdtscp {
             instructions::rdtscp()
         } else {

@@ -41,6 +41,7 @@ impl Moment {
             let ticks = before.saturating_add(apart / 2);
             Self { ticks, at, apart }
         };
+        // Whatever comes between the two readings moves them apart.
         let tightest = (1..PAIRS).map(|_| pair()).min_by_key(|pair| pair.apart);
         tightest.unwrap_or_else(pair)
     }

@@ -216,6 +216,7 @@ impl Name {
         for (own, word) in self.words.iter().zip(words) {
             own.store(*word, Relaxed);
         }
+        // Whoever reads this reads the words as they were written before it.
         self.state.store(Self::READY | length, Release);
         true
     }

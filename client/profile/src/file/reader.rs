@@ -520,6 +520,7 @@ impl<R: Read> Reader<R> {
     /// The payload of a block.
     fn bytes(&mut self, head: Head) -> std::result::Result<Vec<u8>, Bad> {
         let mut bytes = Vec::new();
+        // Room is made for what comes, not for what a damaged head may claim.
         let mut block = (&mut self.file).take(head.length.into());
         let got = block.read_to_end(&mut bytes).map_err(Bad::Io)?;
         self.offset += got as u64;

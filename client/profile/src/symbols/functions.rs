@@ -219,7 +219,6 @@ fn one_for_each_start<'a>(symbols: &mut Vec<Symbol<'a>>, unwinding: &Unwinding) 
         }
     }
     *symbols = kept;
-    // A label within a function that has a size does not end it.
     let mut reach = 0;
     symbols.retain(|symbol| {
         let is_label = symbol.end.is_none() && symbol.start < reach;

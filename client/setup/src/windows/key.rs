@@ -14,6 +14,7 @@ use windows_sys::Win32::System::Registry::{
     RegSetValueExW,
 };
 
+/// As many as HMAC-SHA-256 returns: fewer are discouraged (RFC 2104, 3).
 const BYTES: usize = 32;
 const PATH: &str = r"SOFTWARE\halprof";
 const NAME: &str = "RecordingKey";

@@ -473,10 +473,12 @@ impl<C: Calls> Sessions<C> {
             self.set(0, Class::TraceProfileSourceConfigInfo, counters.as_bytes())?;
         }
         let timer = counters.len() < sampled.len();
+        // With the mask Windows begins to sample, and lists what runs already.
         let mask = mask(timer, !counters.is_empty(), !request.counted.is_empty());
         self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
         if let Some(filter) = request.branches {
-            // The first samples come before this, and have none.
+            // Set after the mask, as by all programs that are known to record branches: the first
+            // samples come before this, and have none.
             let hooks = branched(timer, !counters.is_empty());
             self.record_branches(handle, filter, &hooks)?;
         }
@@ -526,6 +528,7 @@ impl<C: Calls> Sessions<C> {
 
     /// Has context switches carry counts. A refused list leaves the session unusable.
     fn count(&mut self, handle: u64, counted: &[u32]) -> Result<()> {
+        // All programs that are known to count set the list of sources before that of events.
         match self.calls.set(handle, Class::TracePmcCounterListInfo, counted.as_bytes()) {
             Ok(()) => self.set(handle, Class::TracePmcEventListInfo, COUNTED.as_bytes()),
             Err(BUSY) => Err(Error::NoFreeCounters { sources: counted.len() }),
