@@ -3,6 +3,7 @@
 pub mod counts;
 pub mod lives;
 mod processes;
+mod program_name;
 pub mod waits;
 
 pub use processes::TracedProcesses;

@@ -586,7 +586,7 @@ impl Builder {
     fn processes(&self) -> impl Iterator<Item = Process> {
         let lives = self.lives.processes().iter();
         let kept = lives.filter(|life| self.only_process.is_none_or(|only| only == life.id));
-        kept.map(|ProcessLife { id, name, started, ended }| Process {
+        kept.map(|ProcessLife { id, name, started, ended, .. }| Process {
             id: *id,
             name: name.clone(),
             started: started.map(ticks),

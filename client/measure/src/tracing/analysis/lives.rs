@@ -1,7 +1,8 @@
 //! The threads of a trace with their processes. Windows reuses the identifiers of both.
 
+use super::program_name;
 use halprof_etw::join::threads::{Instance, Threads};
-use halprof_etw::payload::{Change, process};
+use halprof_etw::payload::{Change, image, process};
 use halprof_etw::{Clock, Event, EventKind};
 use std::collections::HashMap;
 
@@ -39,6 +40,7 @@ pub struct ProcessLife {
     pub started: Option<i64>,
     /// When it ended, in ticks; `None` if it did not end in the trace.
     pub ended: Option<i64>,
+    is_named_by_image: bool,
 }
 
 /// The threads and processes of a trace, as far as it has been read: for counts, waits and samples
@@ -58,8 +60,24 @@ impl Lives {
     /// because the switch may end its old thread.
     pub fn event(&mut self, event: &Event<'_>) {
         self.threads.event(event);
-        if let EventKind::Process(process) = &event.kind {
-            self.process(event.time, process);
+        match &event.kind {
+            EventKind::Process(process) => self.process(event.time, process),
+            EventKind::Image(image) => self.image(image),
+            _ => {}
+        }
+    }
+
+    /// Names a process by the path of its image, where the event of the process could not: the first
+    /// image that its name may stand for.
+    fn image(&mut self, event: &image::Image) {
+        let lives = event.process.and_then(|process| self.by_id.get(&process));
+        let Some(&last) = lives.and_then(|lives| lives.last()) else { return };
+        let ProcessLife { name, is_named_by_image, .. } = &mut self.processes[last];
+        if *is_named_by_image || !program_name::is_doubtful(name) {
+            return;
+        }
+        if let Some(file) = program_name::of_path(name, &event.name) {
+            (*name, *is_named_by_image) = (file, true);
         }
     }
 
@@ -76,9 +94,10 @@ impl Lives {
                 lives.push(self.processes.len());
                 self.processes.push(ProcessLife {
                     id: event.process,
-                    name: if is_idle { IDLE.to_owned() } else { event.image.clone() },
+                    name: if is_idle { IDLE.to_owned() } else { program_name::of_event(event) },
                     started: (change == Change::Start).then_some(time),
                     ended: (change == Change::End).then_some(time),
+                    is_named_by_image: false,
                 });
             }
         }

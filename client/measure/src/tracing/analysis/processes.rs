@@ -1,5 +1,6 @@
 //! Process and image events from a trace, on the time-stamp counter's clock: for samples of a driver.
 
+use super::program_name;
 use crate::error::{Error, Result};
 use crate::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
 use crate::tracing::etl;
@@ -40,7 +41,10 @@ fn read(path: &Path) -> Result<Vec<ProcessEvent>> {
         let timestamp = event.time.cast_unsigned();
         let (process, change) = match event.kind {
             EventKind::Process(process) => match process.change {
-                Change::Start => (process.process, ProcessChange::Started(process.image)),
+                Change::Start => {
+                    let name = program_name::of_event(&process);
+                    (process.process, ProcessChange::Started(name))
+                }
                 Change::End => (process.process, ProcessChange::Ended),
                 _ => continue,
             },
