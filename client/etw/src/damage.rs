@@ -10,6 +10,9 @@ pub enum Cause {
     CutBuffer,
     /// A buffer's size is impossible, so that the next cannot be found: what follows is not read.
     BufferSize,
+    /// The rest of the file is empty: it was copied while its session ran, which had its room reserved
+    /// (evntrace.h, `EVENT_TRACE_FILE_MODE_PREALLOCATE`).
+    NotClosed,
     /// A buffer says that more is used than it has. It is left out.
     BufferUse,
     /// A buffer is compressed in a file that is not. It is left out.
@@ -41,6 +44,7 @@ impl fmt::Display for Cause {
         formatter.write_str(match self {
             Self::CutBuffer => "the file ends inside a buffer",
             Self::BufferSize => "a buffer's size is impossible; nothing after it was read",
+            Self::NotClosed => "the file was copied before its session had closed it",
             Self::BufferUse => "a buffer uses more bytes than it has",
             Self::CompressedBuffer => "a buffer is compressed although the trace is not",
             Self::Decompression => "a compressed buffer is damaged",

@@ -110,7 +110,8 @@ impl Index {
                 break;
             };
             if !header.has_valid_size() {
-                damage.add(Cause::BufferSize);
+                let is_empty = bytes.iter().all(|&byte| byte == 0);
+                damage.add(if is_empty { Cause::NotClosed } else { Cause::BufferSize });
                 break;
             }
             self.add((file, at), &header, &bytes, is_compressed, damage);
