@@ -411,6 +411,25 @@ function Assert-ThreadName([string]$Name, [string]$Arguments) {
     "thread $($own[0].thread): $($own[0].samples) samples"
 }
 Invoke-Step 'tracing names threads' { Assert-ThreadName 'etw-threads' '--machine etw record -e Timer' }
+# These two steps have not run yet.
+Invoke-Step 'a name that is not ASCII' {
+    $name = 'gr' + [char]0xF6 + [char]0xDF + 'e' + [char]0x6E29 + '.exe'
+    $copy = Join-Path $Log $name
+    Copy-Item -LiteralPath (Join-Path $env:SystemRoot 'System32\PING.EXE') -Destination $copy
+    $file = Join-Path $Log 'name.rec'
+    $null = Get-Answer 'etw-name' "--machine etw record -e Timer -o `"$file`" -- `"$copy`" -n 3 127.0.0.1"
+    $processes = @((Get-Answer 'etw-name-report' "report `"$file`" --by process").by_process.process_name)
+    Assert-That ($processes -contains $name) "no process is called $name, but there are $($processes -join ', ')"
+    $name
+}
+Invoke-Step 'a trace lists its events' {
+    $file = Join-Path $Log 'events.etl'
+    $null = Get-Answer 'etw-events' "--machine etw record -e Timer -d 1 -o `"$file`""
+    $kinds = (Get-Answer 'etw-events-report' "report --events `"$file`"").rows
+    $samples = @($kinds | Where-Object { $_.name -eq 'SampleProf' })
+    Assert-That ($samples.Count -ge 1) "no samples among $($kinds.Count) kinds"
+    "$($kinds.Count) kinds"
+}
 $BusyFile = Join-Path $Log 'busy.rec'
 Invoke-Step 'tracing samples one process, and nothing is missing' {
     $source = Join-Path $PSScriptRoot 'windows.cs'

@@ -274,7 +274,7 @@ impl Header {
     }
 
     /// The extended items of the event that this header begins.
-    pub fn items<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Item<'a>> {
+    pub fn items<'a>(&self, bytes: &'a [u8]) -> Items<'a> {
         let has_items = self.form == Form::Manifest && self.length > 80;
         let items = bytes.get(80..usize::from(self.length));
         Items(items.filter(|_| has_items).unwrap_or_default())
@@ -317,7 +317,9 @@ pub struct Item<'a> {
     pub data: &'a [u8],
 }
 
-struct Items<'a>(&'a [u8]);
+/// The extended items of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Items<'a>(&'a [u8]);
 
 impl<'a> Iterator for Items<'a> {
     type Item = Item<'a>;

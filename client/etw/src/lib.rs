@@ -24,6 +24,7 @@ pub mod header;
 pub mod id;
 pub mod join;
 mod merge;
+pub mod names;
 #[expect(missing_docs, reason = "fields have the names of the documented classes")]
 pub mod payload;
 mod trace;

@@ -4,7 +4,7 @@ use crate::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER};
 use crate::bytes::PointerSize;
 use crate::clock::Clock;
 use crate::damage::{Cause, Damage, Losses};
-use crate::header::{Counters, Header};
+use crate::header::{Counters, Header, Items};
 use crate::id::EventId;
 use crate::merge::{Index, Input, Merge};
 use crate::payload::trace::TraceHeader;
@@ -70,6 +70,8 @@ pub struct Event<'a> {
     pub id: EventId,
     /// The values of the counters, where they are attached.
     pub counters: Counters<'a>,
+    /// What else its header is extended by.
+    pub items: Items<'a>,
     /// The event's content.
     pub kind: EventKind<'a>,
 }
@@ -174,6 +176,7 @@ impl<R: Read + Seek> Trace<R> {
             is_after_gap: record.is_after_gap,
             id,
             counters: record.header.counters(record.bytes),
+            items: record.header.items(record.bytes),
             kind,
         }))
     }

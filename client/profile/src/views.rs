@@ -6,3 +6,4 @@ mod instruction;
 pub mod off_cpu;
 pub mod report;
 pub mod script;
+pub mod trace_events;

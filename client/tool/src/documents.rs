@@ -71,6 +71,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<Switched>("stop"),
         of::<timeline::TimelineResult>("timeline"),
         of::<top::TopResult<'_>>("top"),
+        of::<report::trace_events::TraceEventsResult>("trace-events"),
         of::<Changed>("tracing"),
         of::<Removed>("uninstall"),
     ]

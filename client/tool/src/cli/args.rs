@@ -637,6 +637,10 @@ pub(crate) struct Report {
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
     #[arg(long, help_heading = WHAT)]
     pub(crate) off_cpu: bool,
+    /// Show what kinds of events a trace (.etl) has, and how many of each, whether halprof reads them or
+    /// not
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) events: bool,
     /// Compare FILE with these recordings: totals first, then rows, largest increase first. Several
     /// files on a side are runs of the same program; three or more show how much runs vary
     #[arg(long, value_name = "FILE2", help_heading = WHAT, num_args = 1..)]

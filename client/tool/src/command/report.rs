@@ -4,6 +4,7 @@ pub(crate) mod branches;
 pub(crate) mod diff;
 pub(crate) mod off_cpu;
 pub(crate) mod text;
+pub(crate) mod trace_events;
 
 use crate::cli::args;
 use crate::metrics::{Metrics, Requested};
@@ -89,6 +90,9 @@ struct AllSources<'a> {
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     if options.off_cpu {
         return off_cpu::run(options, output);
+    }
+    if options.events {
+        return trace_events::run(options, output);
     }
     let metrics = Metrics::with_file(options.metric_file.as_deref(), false)?;
     let metrics = (&metrics, &*metrics.requested(&options.metrics)?);

@@ -122,7 +122,7 @@ fn of_windows() -> [(&'static str, Value); 5] {
 }
 
 /// A trace with the stacks of a sample and of a switch, and with a thread that waits and runs again.
-fn of_a_trace(recording: &Path) -> [(&'static str, Value); 3] {
+fn of_a_trace(recording: &Path) -> [(&'static str, Value); 4] {
     const THREAD: u32 = 8;
     let path = recording.with_extension("etl");
     let frames = [0x7000u64, 0x8000].map(u64::to_le_bytes).concat();
@@ -151,6 +151,7 @@ fn of_a_trace(recording: &Path) -> [(&'static str, Value); 3] {
         ("convert", json(&format!("convert {trace} -o {}", text(&target)))),
         ("off-cpu", json(&format!("report --off-cpu --stack {trace}"))),
         ("script", line("script", &format!("script {trace} --jsonl"))),
+        ("trace-events", json(&format!("report --events {trace}"))),
     ]
 }
 

@@ -64,6 +64,64 @@ fn messages_between_samples_are_skipped() {
     assert_eq!(found, BTreeMap::from([("\"one.exe\"".to_owned(), 40)]));
 }
 
+/// Windows writes the name of a process in a code page: three processes, each in another.
+#[test]
+fn processes_have_the_names_that_their_images_have() {
+    let Some(file) = shared("cases/strangers/process-name-not-ascii/names.etl") else { return };
+    let report = json(&format!("report {file} --by process"));
+    let found = samples_by(&report, &["process_name"]);
+    let expected = [("größe.exe", 20), ("温度スイッチ.exe", 10), ("привет.exe", 30)];
+    let expected = expected.map(|(name, samples)| (format!("\"{name}\""), samples));
+    assert_eq!(found, BTreeMap::from(expected));
+    let one = json(&format!("report {file} -p größe.exe --by process"));
+    assert_eq!(samples_by(&one, &["process"]).into_values().collect::<Vec<_>>(), [20]);
+}
+
+/// All kinds of a trace, with what independent readers count of each.
+#[test]
+fn each_kind_of_event_is_listed_with_its_number() {
+    let Some(manifest) = shared("etw/files/manifest.json") else { return };
+    let manifest: Value = serde_json::from_slice(&fs::read(manifest).expect("read")).expect("JSON");
+    for (name, expected) in manifest.as_object().expect("files") {
+        let Some(file) = shared(&format!("etw/files/{name}")) else { continue };
+        let found = json(&format!("report --events {file}"));
+        assert_eq!(found["events"], expected["events"], "{name}");
+        let kinds = expected["kinds"].as_object().expect("kinds");
+        let total: u64 = list(&found["rows"]).iter().filter_map(|row| row["events"].as_u64()).sum();
+        assert_eq!(json!(total), expected["events"], "{name}");
+        // The names of TraceLogging events tell apart what has one number.
+        assert!(list(&found["rows"]).len() >= kinds.len(), "{name}");
+        for row in list(&found["rows"]).iter().filter(|row| !row["group"].is_null()) {
+            let of_kind = |name: &&String| {
+                let opcode = format!(" op {} v{}", row["type"], row["version"]);
+                name.ends_with(&opcode) && !name.contains('-')
+            };
+            let numbers = kinds.keys().filter(of_kind).map(|kind| &kinds[kind]);
+            assert!(numbers.into_iter().any(|number| *number == row["events"]), "{name}: {row}");
+        }
+    }
+    let net = shared("etw/files/net.4.5.2.x64.etl").expect("beside it");
+    let found = json(&format!("report --events {net}"));
+    let sample = list(&found["rows"]).iter().find(|row| row["name"] == "SampleProf").expect("one");
+    assert_eq!((&sample["provider_name"], &sample["read"]), (&json!("PerfInfo"), &json!(true)));
+    let refused = halprof("report --events --off-cpu a.etl");
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+}
+
+/// A session that preallocates its file has not closed it when somebody copies it.
+#[test]
+fn a_copy_of_an_open_file_has_its_empty_end_named() {
+    let Some(trace) = shared("etw/files/artificial_pmc.etl") else { return };
+    let (_folder, path) = folder();
+    let copy = path.with_extension("etl");
+    let mut bytes = fs::read(trace).expect("a trace");
+    bytes.extend([0; 5 * 4096]);
+    fs::write(&copy, bytes).expect("written");
+    let ran = halprof(&format!("report --events {}", text(&copy)));
+    assert_eq!(ran.status, 5, "{}", ran.stderr);
+    assert!(ran.stderr.contains("before its session had closed it: 1"), "{}", ran.stderr);
+}
+
 /// Threads without any event: the stacks of nearly all name one of their processes.
 #[test]
 fn stacks_name_processes_where_no_event_of_a_thread_does() {
