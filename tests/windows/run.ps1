@@ -411,7 +411,22 @@ function Assert-ThreadName([string]$Name, [string]$Arguments) {
     "thread $($own[0].thread): $($own[0].samples) samples"
 }
 Invoke-Step 'tracing names threads' { Assert-ThreadName 'etw-threads' '--machine etw record -e Timer' }
-# These two steps have not run yet.
+# These four steps have not run yet.
+Invoke-Step 'tracing counts live' {
+    $answer = Get-Answer 'etw-live' '--machine etw stat -e instructions -I 200 -d 3'
+    $sum = ($answer.intervals | ForEach-Object { [decimal]$_.counts[0].value } | Measure-Object -Sum).Sum
+    Assert-That ($answer.intervals.Count -ge 10) "$($answer.intervals.Count) intervals of 200 ms in 3 s"
+    Assert-That ($sum -eq [decimal]$answer.counts[0].value) "the intervals add up to $sum, and the total is $($answer.counts[0].value)"
+    Assert-That ($answer.trace.lost_events -eq 0) "$($answer.trace.lost_events) events lost"
+    "$sum instructions in $($answer.intervals.Count) intervals, the longest $([math]::Round($answer.jitter.max_ns / 1e6, 1)) ms late"
+}
+Invoke-Step 'tracing is watched live' {
+    $rates = (Get-Answer 'etw-top' '--machine etw top --once -I 1000').counts
+    $table = (Get-Answer 'etw-top-by' '--machine etw top --once -I 3000 -e Timer --by process').tables[0]
+    $named = @($table.parts[0].rows | Where-Object { $_.process_name })
+    Assert-That ($named.Count -ge 1) 'no process has a name'
+    "$($rates.Count) rates, $($named.Count) processes"
+}
 Invoke-Step 'a name that is not ASCII' {
     $name = 'gr' + [char]0xF6 + [char]0xDF + 'e' + [char]0x6E29 + '.exe'
     $copy = Join-Path $Log $name

@@ -78,6 +78,11 @@ impl Damage {
         }
     }
 
+    /// Counts something that whoever decodes payloads by himself has found.
+    pub fn found(&mut self, cause: Cause) {
+        self.add(cause);
+    }
+
     /// Whether all could be read.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()

@@ -303,6 +303,11 @@ pub(crate) fn time(bytes: &[u8]) -> Option<i64> {
 pub struct Counters<'a>(&'a [u8]);
 
 impl<'a> Counters<'a> {
+    /// Values as they are delivered, each of 8 bytes.
+    pub const fn of_values(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
     /// The values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + use<'a> {
         let (values, _) = self.0.as_chunks();

@@ -72,7 +72,7 @@ mod writer;
 
 pub use background::{Background, Block, Sink};
 pub use branches::RecordedBranches;
-pub use etl::{Files, LOST_BUFFERS, LOST_EVENTS, convert, convert_session};
+pub use etl::{DeliveredSamples, Files, LOST_BUFFERS, LOST_EVENTS, convert, convert_session};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use methods::Method;

@@ -19,6 +19,7 @@ mod habits;
 mod hal_sources;
 mod hostile;
 mod limits;
+mod live_trace;
 mod manuals;
 mod measure;
 mod names;

@@ -7,17 +7,18 @@
 
 mod branches;
 
-use crate::write::{Origin, Session, Writer};
+use crate::write::{self, Origin, Session, Writer};
 pub use branches::{BranchRecording, LeftOut};
 use branches::{Branches, Fate, Recorded};
 use fastrand::Rng;
-use halprof_etw::PointerSize;
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
 use halprof_etw::payload::branches::{Entries, Entry, LastBranches};
 use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
+use halprof_etw::{Clock, PointerSize};
 use halprof_measure::tracing::etl::MODEL_SESSION;
+use halprof_measure::tracing::live::Record;
 use halprof_measure::tracing::session::{SampledSource, TIMER};
 use sim::load::workload::Passed;
 use std::collections::BTreeMap;
@@ -207,8 +208,20 @@ struct Slice {
     is_whole: bool,
 }
 
-struct Generator<'a> {
-    run: &'a Run,
+/// What runs on a processor: since when, which thread, and whether the trace has the switch to it.
+type Running = (i64, u32, bool);
+
+struct Generator {
+    run: Run,
+    /// Whether the run goes on after what is written now.
+    goes_on: bool,
+    /// The beginning of what is written now.
+    from: i64,
+    running: Vec<Running>,
+    /// The counters of each processor.
+    values: Vec<Vec<u64>>,
+    /// The events of each processor since the last sample of each source.
+    since_sample: Vec<Vec<u64>>,
     rng: Rng,
     /// Decides where threads waited: what else happens does not depend on stacks.
     switch_rng: Rng,
@@ -226,7 +239,7 @@ struct Generator<'a> {
 impl Run {
     /// Writes the trace; returns what is true of it.
     pub fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
-        let mut generator = Generator::new(self);
+        let mut generator = Generator::new(self.clone());
         generator.generate();
         let Generator { mut events, mut truth, mut rng, branches, .. } = generator;
         truth.left_out = branches.map_or_else(LeftOut::default, |branches| branches.left_out);
@@ -234,32 +247,7 @@ impl Run {
         let mut writer = Writer::new(output, self.session())?;
         for event in &events {
             let processor = event.origin.processor;
-            match &event.kind {
-                Kind::Event(kind) => writer.event(event.origin, kind, &event.values)?,
-                Kind::Stack { event_time, frames } => {
-                    let bytes = self.bytes_of(frames);
-                    let stack = EventKind::Stack(Stack {
-                        event_time: event_time.cast_unsigned(),
-                        process: event.origin.process,
-                        thread: event.origin.thread,
-                        frames: Frames::from_bytes(&bytes, self.pointer_size),
-                    });
-                    writer.event(event.origin, &stack, &[])?;
-                }
-                Kind::Branches { event_time, filter, entries } => {
-                    let bytes = self.bytes_of_entries(entries);
-                    let records = EventKind::LastBranches(LastBranches {
-                        event_time: event_time.cast_unsigned(),
-                        process: event.origin.process,
-                        thread: event.origin.thread,
-                        filter: *filter,
-                        entries: Entries::from_bytes(&bytes, self.pointer_size),
-                    });
-                    // Its header names no thread.
-                    let origin = Origin { thread: u32::MAX, process: u32::MAX, ..event.origin };
-                    writer.event(origin, &records, &[])?;
-                }
-            }
+            self.with(event, |origin, kind, values| writer.event(origin, kind, values))?;
             // About as many events as a buffer holds.
             if self.lost_buffers_one_in != 0 && rng.u32(..64 * self.lost_buffers_one_in) == 0 {
                 writer.lose_buffer(processor);
@@ -267,6 +255,40 @@ impl Run {
         }
         let end = START_TIME + self.length_us * 10;
         Ok((writer.finish(end)?, truth))
+    }
+
+    /// Gives an event as it is written.
+    fn with<R>(
+        &self,
+        event: &Written,
+        give: impl FnOnce(Origin, &EventKind<'_>, &[u64]) -> R,
+    ) -> R {
+        let origin = event.origin;
+        match &event.kind {
+            Kind::Event(kind) => give(origin, kind, &event.values),
+            Kind::Stack { event_time, frames } => {
+                let bytes = self.bytes_of(frames);
+                let stack = EventKind::Stack(Stack {
+                    event_time: event_time.cast_unsigned(),
+                    process: origin.process,
+                    thread: origin.thread,
+                    frames: Frames::from_bytes(&bytes, self.pointer_size),
+                });
+                give(origin, &stack, &[])
+            }
+            Kind::Branches { event_time, filter, entries } => {
+                let bytes = self.bytes_of_entries(entries);
+                let records = EventKind::LastBranches(LastBranches {
+                    event_time: event_time.cast_unsigned(),
+                    process: origin.process,
+                    thread: origin.thread,
+                    filter: *filter,
+                    entries: Entries::from_bytes(&bytes, self.pointer_size),
+                });
+                // Its header names no thread.
+                give(Origin { thread: u32::MAX, process: u32::MAX, ..origin }, &records, &[])
+            }
+        }
     }
 
     fn session(&self) -> Session {
@@ -298,16 +320,96 @@ impl Run {
     }
 }
 
-impl<'a> Generator<'a> {
-    fn new(run: &'a Run) -> Self {
+/// A run whose events are delivered while it goes on. At the end of each part all processors switch,
+/// so that all that has been counted by then is in the events.
+#[derive(Debug)]
+pub struct LiveRun {
+    generator: Generator,
+    /// The length of what has been delivered, in microseconds, and what it counted and sampled.
+    length_us: u64,
+    events: [Vec<Vec<u64>>; 2],
+}
+
+impl LiveRun {
+    /// A run that has just begun, with what is counted and sampled in it.
+    pub fn new(run: Run) -> Self {
+        let mut generator = Generator::new(Run { length_us: 0, ..run });
+        generator.name_all();
+        generator.begin_live();
+        Self { generator, length_us: 0, events: Default::default() }
+    }
+
+    /// The clock of its events.
+    pub fn clock(&self) -> Option<Clock> {
+        Clock::new(self.generator.run.clock, PERF_HZ, ORIGIN)
+    }
+
+    /// Gives the events of the run since the last call: `run` is the whole run until now.
+    pub fn until(&mut self, run: &Run, goes_on: bool, mut give: impl FnMut(&Record<'_>)) {
+        let generator = &mut self.generator;
+        generator.from = generator.end();
+        // What is counted in no time is counted in the least.
+        self.length_us = run.length_us.max(self.length_us + 1);
+        generator.run.length_us = self.length_us;
+        generator.goes_on = goes_on;
+        let [counted, sampled] = &mut self.events;
+        since(&run.counted, counted, &mut generator.run.counted);
+        since(&run.sampled, sampled, &mut generator.run.sampled);
+        generator.generate_part();
+        let mut events = std::mem::take(&mut generator.events);
+        generator.truth.samples.clear();
+        generator.truth.switches.clear();
+        events.sort_by_key(|event| event.origin.time);
+        for event in &events {
+            generator.run.with(event, |origin, kind, values| {
+                let Some((id, payload)) = write::content(kind, generator.run.pointer_size) else {
+                    return;
+                };
+                let values: Vec<u8> = values.iter().copied().flat_map(u64::to_le_bytes).collect();
+                let Origin { time, processor, .. } = origin;
+                give(&Record { time, processor, id, payload: &payload, values: &values });
+            });
+        }
+    }
+
+    /// The time until which events have been given, in ticks.
+    pub fn now(&self) -> i64 {
+        self.generator.end()
+    }
+}
+
+/// The events of each source since those that are known, which are all afterwards.
+fn since(now: &[TracedSource], known: &mut Vec<Vec<u64>>, part: &mut [TracedSource]) {
+    known.resize(now.len(), Vec::new());
+    for ((now, known), part) in now.iter().zip(known).zip(part) {
+        known.resize(now.events.len(), 0);
+        let events = now.events.iter().zip(&*known);
+        part.events = events.map(|(now, known)| now.saturating_sub(*known)).collect();
+        known.clone_from(&now.events);
+    }
+}
+
+impl std::fmt::Debug for Generator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Generator").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl Generator {
+    fn new(run: Run) -> Self {
         let ticks_per_us = match run.clock {
             ClockType::ProcessorCycles => i64::from(CPU_MHZ),
             ClockType::PerformanceCounter | ClockType::SystemTime => {
                 (PERF_HZ / 1_000_000).cast_signed()
             }
         };
+        let processors = usize::from(run.processors);
         Self {
-            run,
+            goes_on: false,
+            from: ORIGIN,
+            running: Vec::new(),
+            values: vec![Vec::new(); processors],
+            since_sample: vec![Vec::new(); processors],
             rng: Rng::with_seed(run.seed),
             switch_rng: Rng::with_seed(run.seed),
             branches: run.branches.map(|recording| {
@@ -321,6 +423,7 @@ impl<'a> Generator<'a> {
             truth: Truth::default(),
             ready: Vec::new(),
             free_from: BTreeMap::new(),
+            run,
         }
     }
 
@@ -330,6 +433,27 @@ impl<'a> Generator<'a> {
 
     fn generate(&mut self) {
         self.name_all();
+        self.running =
+            (0..self.run.processors).map(|_| (ORIGIN, self.next_thread(ORIGIN), false)).collect();
+        self.generate_part();
+        self.truth.samples.sort_by_key(|sample| (sample.time, sample.processor));
+        self.truth.switches.sort_by_key(|switch| (switch.time, switch.processor));
+    }
+
+    /// Puts a thread on each processor, with a switch that the events have.
+    fn begin_live(&mut self) {
+        let begin = ORIGIN + 2;
+        for processor in 0..self.run.processors {
+            let thread = self.next_thread(begin);
+            self.running.push((begin, thread, true));
+            let values = self.values_of(processor).clone();
+            let switch = Kind::Event(switch(IDLE, thread));
+            self.push(begin, processor, IDLE, switch, values);
+        }
+    }
+
+    /// What happens from `from` to the end.
+    fn generate_part(&mut self) {
         let slices = self.schedule();
         for processor in 0..self.run.processors {
             let own: Vec<&Slice> =
@@ -337,15 +461,12 @@ impl<'a> Generator<'a> {
             self.count(&own);
             self.sample_all(&own);
         }
-        self.truth.samples.sort_by_key(|sample| (sample.time, sample.processor));
-        self.truth.switches.sort_by_key(|switch| (switch.time, switch.processor));
     }
 
     /// Divides the run into slices: which thread runs when and where.
     fn schedule(&mut self) -> Vec<Slice> {
-        // (since when, which thread, whether the trace has the switch) of each processor.
-        let mut running: Vec<(i64, u32, bool)> =
-            (0..self.run.processors).map(|_| (ORIGIN, self.next_thread(ORIGIN), false)).collect();
+        let mut running = std::mem::take(&mut self.running);
+        let is_live = running.iter().any(|&(.., is_whole)| is_whole);
         let mut slices = Vec::new();
         // Advance the processor that is furthest behind, so that threads move in the order of time.
         while let Some((processor, &(begin, thread, is_whole))) = (0..)
@@ -354,7 +475,12 @@ impl<'a> Generator<'a> {
             .min_by_key(|(_, (begin, ..))| *begin)
         {
             let end = (begin + self.slice_ticks()).min(self.end());
-            let next = (end < self.end()).then(|| self.next_thread(end));
+            let next = match (end < self.end(), is_live) {
+                (true, _) => Some(self.next_thread(end)),
+                (false, true) if self.goes_on => Some(self.next_thread(end)),
+                (false, true) => Some(IDLE),
+                (false, false) => None,
+            };
             if next.is_some() {
                 self.free_from.insert(thread, end);
                 self.ready.extend((thread != IDLE).then_some(thread));
@@ -363,12 +489,13 @@ impl<'a> Generator<'a> {
             let is_whole = is_whole && next.is_some();
             slices.push(Slice { processor, thread, begin, end, next, is_whole });
         }
+        self.running = running;
         slices
     }
 
     /// The length of a slice: some dozens in a short run, and in a long one a few thousand at most.
     fn slice_ticks(&mut self) -> i64 {
-        let length = self.run.length_us.cast_signed() * self.ticks_per_us;
+        let length = self.end() - self.from;
         let mean = (length / 32).min(400 * self.ticks_per_us).max(length / 4096).max(1);
         1 + self.rng.i64(mean / 4..=mean)
     }
@@ -390,12 +517,11 @@ impl<'a> Generator<'a> {
 
     /// The switches at the ends of a processor's slices, with the counters' values.
     fn count(&mut self, slices: &[&Slice]) {
-        let run = self.run;
-        let counts: Vec<Vec<u64>> =
-            run.counted.iter().map(|source| divided(&source.events, slices)).collect();
-        // Some are about to wrap.
-        let mut values: Vec<u64> =
-            counts.iter().map(|_| (1 << VALUE_BITS) - 1 - self.rng.u64(..1_000_000)).collect();
+        let Some(processor) = slices.first().map(|slice| slice.processor) else { return };
+        let has_stacks = self.run.stacks;
+        let sources = self.run.counted.iter();
+        let counts: Vec<Vec<u64>> = sources.map(|source| divided(&source.events, slices)).collect();
+        let mut values = std::mem::take(self.values_of(processor));
         for (index, slice) in slices.iter().enumerate() {
             let truth = self.truth.threads.entry(slice.thread).or_default();
             truth.complete &= slice.is_whole;
@@ -411,11 +537,23 @@ impl<'a> Generator<'a> {
             if let Some(next) = slice.next {
                 let switch = Kind::Event(switch(slice.thread, next));
                 self.push(slice.end, slice.processor, slice.thread, switch, values.clone());
-                if run.stacks && next != IDLE {
+                if has_stacks && next != IDLE {
                     self.stack_of_switch(slice.end, slice.processor, next);
                 }
             }
         }
+        *self.values_of(processor) = values;
+    }
+
+    /// The values of a processor's counters. Some are about to wrap.
+    fn values_of(&mut self, processor: u16) -> &mut Vec<u64> {
+        let Self { values, run, rng, .. } = self;
+        let values = &mut values[usize::from(processor)];
+        if values.is_empty() {
+            let begin = |_: &TracedSource| (1 << VALUE_BITS) - 1 - rng.u64(..1_000_000);
+            *values = run.counted.iter().map(begin).collect();
+        }
+        values
     }
 
     /// The stack of the thread that a switch puts on: it waited in the kernel, in a call that its
@@ -433,8 +571,11 @@ impl<'a> Generator<'a> {
 
     /// The samples of a processor, at each source's interval.
     fn sample_all(&mut self, slices: &[&Slice]) {
-        let run = self.run;
-        let events: Vec<Vec<u64>> = run
+        let Some(processor) = slices.first().map(|slice| slice.processor) else { return };
+        let sampled: Vec<SampledSource> =
+            self.run.sampled.iter().map(|source| source.source).collect();
+        let events: Vec<Vec<u64>> = self
+            .run
             .sampled
             .iter()
             .map(|source| match source.source.id {
@@ -446,16 +587,17 @@ impl<'a> Generator<'a> {
                 _ => divided(&source.events, slices),
             })
             .collect();
-        let mut since_sample = vec![0; events.len()];
+        let mut since_sample = std::mem::take(&mut self.since_sample[usize::from(processor)]);
+        since_sample.resize(events.len(), 0);
         for (index, slice) in slices.iter().enumerate() {
             let mut times = Vec::new();
             for (number, events) in events.iter().enumerate() {
-                let source = run.sampled[number].source;
+                let source = sampled[number];
                 let own =
                     sample_times(slice, events[index], &mut since_sample[number], source.interval);
                 times.extend(own.map(|time| (time, source.id)));
                 let truth = self.truth.threads.entry(slice.thread).or_default();
-                truth.sampled.resize(run.sampled.len(), 0);
+                truth.sampled.resize(sampled.len(), 0);
                 truth.sampled[number] += events[index];
             }
             times.sort_unstable();
@@ -468,6 +610,7 @@ impl<'a> Generator<'a> {
                 self.sample((time, slice.processor, slice.thread), source, slice.begin);
             }
         }
+        self.since_sample[usize::from(processor)] = since_sample;
     }
 
     /// Writes a sample of a thread that was switched in at `begin`.
@@ -562,7 +705,7 @@ impl<'a> Generator<'a> {
 
     /// Processes, threads, images, sources and counters.
     fn name_all(&mut self) {
-        let (run, kernel) = (self.run, self.kernel);
+        let (run, kernel) = (self.run.clone(), self.kernel);
         let names = run.counted.iter().map(|source| source.name.clone()).collect();
         self.begin(EventKind::CounterNames(counters::CounterNames { names }));
         for TracedSource { name, source, .. } in &run.sampled {

@@ -1,9 +1,10 @@
 //! A modelled machine that measures by a trace: its counters count what it runs, and the trace is
 //! what Windows' tracing would have written of it.
 
-use crate::generator::{BranchRecording, Program, Run, TracedSource};
+use crate::generator::{BranchRecording, LiveRun, Program, Run, TracedSource};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
+use halprof_measure::tracing::live::{Consumer, Flushed, Started};
 use halprof_measure::tracing::session::{
     ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
     no_branch_records,
@@ -13,6 +14,7 @@ use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The longest run of which a trace is written, a day: a trace has thousands of slices at most, and
 /// in each of them less happens than a counter of 48 bits holds.
@@ -32,6 +34,9 @@ pub struct ModelledTracing<T: Transport + 'static> {
     session: Session<'static, T>,
     /// The session that runs.
     running: Option<TraceRequest>,
+    /// Who takes the events of the session, if they are delivered, and the run that they are of. It
+    /// begins with the first flush, when its program is known.
+    live: Option<(Arc<dyn Consumer>, Option<LiveRun>)>,
     program: SharedProgram,
 }
 
@@ -39,7 +44,7 @@ impl<T: Transport + 'static> ModelledTracing<T> {
     /// Measures the machine that this transport leads to.
     pub fn new(machine: T) -> Result<Self> {
         let session = Session::owning(Connection::new(machine)?, true, false)?;
-        Ok(Self { session, running: None, program: SharedProgram::default() })
+        Ok(Self { session, running: None, live: None, program: SharedProgram::default() })
     }
 
     /// Shows the real program, when the machine runs one.
@@ -58,6 +63,17 @@ impl<T: Transport + 'static> ModelledTracing<T> {
     /// The machine that is measured.
     pub fn machine(&mut self) -> &mut T {
         self.session.transport()
+    }
+
+    /// Delivers what happened since the last time; returns the clock's time.
+    fn deliver(&mut self, counts: &[Vec<Count>], goes_on: bool) -> Result<i64> {
+        let no_session = || Error::Internal("no session delivers events".to_owned());
+        let request = self.running.clone().ok_or_else(no_session)?;
+        let run = self.run(&request, counts)?;
+        let (consumer, live) = self.live.as_mut().ok_or_else(no_session)?;
+        let live = live.get_or_insert_with(|| LiveRun::new(run.clone()));
+        live.until(&run, goes_on, |record| consumer.record(record));
+        Ok(live.now())
     }
 
     fn run(&mut self, request: &TraceRequest, counts: &[Vec<Count>]) -> Result<Run> {
@@ -157,5 +173,35 @@ impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
         let (file, _) = run.write(file).map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
         Ok((trace, TraceState { bytes, ..TraceState::default() }))
+    }
+
+    fn start_delivery(
+        &mut self,
+        request: &TraceRequest,
+        consumer: Arc<dyn Consumer>,
+    ) -> Result<Started> {
+        let sampled = self.start(request)?;
+        let processors = self.session.connection().processors()?.len();
+        let nothing = self.run(request, &vec![Vec::new(); processors])?;
+        let clock = LiveRun::new(nothing).clock();
+        let clock = clock.ok_or_else(|| Error::Internal("a clock without frequency".to_owned()))?;
+        self.live = Some((consumer, None));
+        Ok(Started { sampled, clock })
+    }
+
+    fn flush_delivery(&mut self) -> Result<Flushed> {
+        let counts = self.session.snapshot()?;
+        let time = self.deliver(&counts, true)?;
+        Ok(Flushed { time, is_delivered: true, lost: 0 })
+    }
+
+    fn stop_delivery(&mut self) -> Result<TraceState> {
+        let counts = self.session.stop_and_read()?;
+        let delivered = self.deliver(&counts, false);
+        self.running = None;
+        if let Some((consumer, _)) = self.live.take() {
+            consumer.ended();
+        }
+        delivered.map(|_| TraceState::default())
     }
 }

@@ -309,6 +309,14 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
     Some(EventId::Kernel { group, opcode, version })
 }
 
+/// What an event is and says, as it is delivered; `None` if it cannot be written.
+pub fn content(kind: &EventKind<'_>, pointer_size: PointerSize) -> Option<(EventId, Vec<u8>)> {
+    let id = usual_id(kind)?;
+    let mut output = Output { bytes: Vec::new(), pointer_size };
+    payload(&mut output, kind);
+    Some((id, output.bytes))
+}
+
 /// The flags of every header that the kernel writes.
 const FLAGS: u8 = 0xC0;
 

@@ -368,6 +368,10 @@ impl Calls for FakeWindows {
         self.machine().elevated
     }
 
+    fn performance_counter(&mut self) -> (i64, u64) {
+        (1_000_000, 10_000_000)
+    }
+
     fn boot_time(&mut self) -> u64 {
         self.machine().boot_time
     }

@@ -179,6 +179,15 @@ impl Slices {
         self.processors.iter().filter_map(|processor| Some(&processor.held.as_ref()?.slice))
     }
 
+    /// Gives the last slice of each processor too, unconfirmed: for whoever shows counts while they grow,
+    /// because an idle processor has no next slice for long.
+    pub fn give_held(&mut self) {
+        let held = self.processors.iter_mut().filter_map(|processor| processor.held.take());
+        for held in held.collect::<Vec<_>>() {
+            self.give(held);
+        }
+    }
+
     fn difference(&self, old: (i64, &[u64]), new: (i64, &[u64])) -> Difference {
         let ((begin, old), (end, new)) = (old, new);
         if old.is_empty() || old.len() != new.len() {

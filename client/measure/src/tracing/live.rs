@@ -1,6 +1,7 @@
-//! Counts of threads while they run, from a session whose context switches arrive in real time.
+//! Events of a session that arrive in real time: for a table that is refreshed ([`Delivery`]), and for
+//! threads that count themselves ([`LiveSession`]).
 //!
-//! Each switch carries the values of its processor's counters, so what a thread counts is known from
+//! Of a thread that counts itself, each switch carries the values of its processor's counters, so what a thread counts is known from
 //! switch to switch. A thread that wants to know it at a moment of its own makes a switch: it waits
 //! a millisecond for an event that nobody sets.
 //!
@@ -13,8 +14,10 @@
 //! first switch-out after it. Interrupts and the kernel's work in those slices are included.
 
 mod collector;
+mod delivery;
 mod session;
 
 pub use crate::live_tracing::{Consumer, Countable, Live, LiveTracing, Record, Scheduler};
 pub use collector::{Void, Wait};
+pub use delivery::{Delivery, Flushed, Missing, Started};
 pub use session::LiveSession;

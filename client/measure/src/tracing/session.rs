@@ -22,9 +22,12 @@ pub use providers::Provider;
 pub use tracer::{Tracer, end_running};
 
 use crate::error::{Error, Result};
+use crate::live_tracing::Consumer;
 pub use crate::profile_source::{ProfileSource, TIMER};
+use crate::tracing::live::{Flushed, Started};
 use halprof_etw::clock::ClockType;
 use std::fmt;
+use std::sync::Arc;
 
 /// A source to sample, by its number in the backend's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,4 +121,20 @@ pub trait Tracing {
 
     /// Ends the session; the file is complete then.
     fn stop(&mut self) -> Result<(TraceFile, TraceState)>;
+
+    /// Starts a session that writes no file: its events are delivered while it runs, from a thread of
+    /// its own.
+    ///
+    /// [`crate::error::Error::NoFreeCounters`]: as [`Self::start`].
+    fn start_delivery(
+        &mut self,
+        request: &TraceRequest,
+        consumer: Arc<dyn Consumer>,
+    ) -> Result<Started>;
+
+    /// Has everything delivered that was written before.
+    fn flush_delivery(&mut self) -> Result<Flushed>;
+
+    /// Ends a session whose events are delivered; the last of them are, soon after.
+    fn stop_delivery(&mut self) -> Result<TraceState>;
 }

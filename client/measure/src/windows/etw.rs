@@ -296,6 +296,10 @@ impl Calls for EtwCalls {
         privilege::elevated()
     }
 
+    fn performance_counter(&mut self) -> (i64, u64) {
+        (super::live::now(), super::live::frequency())
+    }
+
     fn boot_time(&mut self) -> u64 {
         const UNITS_PER_SECOND: u64 = 10_000_000;
         let mut now = FILETIME::default();

@@ -34,6 +34,22 @@ fn never_set() -> Option<OwnedHandle> {
     (!event.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(event) })
 }
 
+/// The performance counter.
+pub(super) fn now() -> i64 {
+    let mut ticks = 0;
+    // SAFETY: `ticks` is valid for a write. It never fails from Windows XP on.
+    unsafe { QueryPerformanceCounter(&raw mut ticks) };
+    ticks
+}
+
+/// Its ticks in a second.
+pub(super) fn frequency() -> u64 {
+    let mut frequency = 0;
+    // SAFETY: as above.
+    unsafe { QueryPerformanceFrequency(&raw mut frequency) };
+    frequency.cast_unsigned()
+}
+
 #[derive(Debug)]
 struct WindowsScheduler {
     never: Option<OwnedHandle>,
@@ -41,17 +57,11 @@ struct WindowsScheduler {
 
 impl Scheduler for WindowsScheduler {
     fn now(&self) -> i64 {
-        let mut ticks = 0;
-        // SAFETY: `ticks` is valid for a write. It never fails from Windows XP on.
-        unsafe { QueryPerformanceCounter(&raw mut ticks) };
-        ticks
+        now()
     }
 
     fn frequency(&self) -> u64 {
-        let mut frequency = 0;
-        // SAFETY: as above.
-        unsafe { QueryPerformanceFrequency(&raw mut frequency) };
-        frequency.cast_unsigned()
+        frequency()
     }
 
     fn clock(&self) -> &'static str {

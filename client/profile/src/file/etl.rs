@@ -7,6 +7,7 @@
 //! times before the session began, intervals that no event names.
 
 mod branches;
+mod delivered;
 mod images;
 mod methods;
 
@@ -20,6 +21,7 @@ use super::{
     Recording, Sample, Source, StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
 };
 use branches::{SampleBranches, TraceBranches};
+pub use delivered::DeliveredSamples;
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::CounterSample;
@@ -27,7 +29,7 @@ use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{EventKind, counters};
 use halprof_etw::{Clock, Event, PointerSize};
-use halprof_measure::tracing::analysis::counts::{Counter, Query};
+use halprof_measure::tracing::analysis::counts::{Counter, Query, TraceFacts};
 use halprof_measure::tracing::analysis::lives::{Lives, ProcessLife, between};
 use halprof_measure::tracing::analysis::waits::{Wait, Waits};
 use halprof_measure::tracing::etl::{self, Etl};
@@ -171,7 +173,8 @@ impl TraceSamples {
         let path = paths.first().copied().unwrap_or(Path::new(""));
         let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
         builder.only_process = process;
-        let mut counter = query.map(|query| Counter::new(query, &trace));
+        let processors = trace.header().processors;
+        let mut counter = query.map(|query| Counter::new(query, trace.clock(), processors));
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             if let Some(counter) = &mut counter {
                 counter.event(&event);
@@ -181,7 +184,8 @@ impl TraceSamples {
         let mut samples = builder.finish(&trace);
         path.clone_into(&mut samples.recording.file);
         // A trace that lacks what its counts would need may have samples all the same.
-        samples.recording.counts = counter.and_then(|counter| counter.finish(&trace).ok());
+        samples.recording.counts =
+            counter.and_then(|counter| counter.finish(TraceFacts::of(&trace)).ok());
         Ok(samples)
     }
 

@@ -445,10 +445,16 @@ impl Work {
     /// Whether the workload says which programs run, in which mode and where their code is, unless it is
     /// that of a file.
     pub(crate) fn has_programs(&self) -> bool {
-        const KEYS: [&str; 5] = ["programs", "user", "short", "code", "skid"];
-        let keys = self.workload.iter().flat_map(|text| text.split(','));
-        keys.filter_map(|part| part.split_once('=')).any(|(key, _)| KEYS.contains(&key.trim()))
+        self.workload.as_deref().is_some_and(names_programs)
     }
+}
+
+/// Whether a workload says which programs run, in which mode and where their code is, unless it is that
+/// of a file.
+pub(crate) fn names_programs(workload: &str) -> bool {
+    const KEYS: [&str; 5] = ["programs", "user", "short", "code", "skid"];
+    let keys = workload.split(',').filter_map(|part| part.split_once('='));
+    keys.map(|(key, _)| key.trim()).any(|key| KEYS.contains(&key))
 }
 
 #[derive(Debug, Args)]

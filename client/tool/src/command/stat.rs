@@ -14,6 +14,7 @@ mod diff;
 mod evaluate;
 pub(crate) mod from_trace;
 mod interval_writer;
+mod live_trace;
 mod measurement;
 mod openmetrics;
 mod process_shares;
@@ -143,7 +144,6 @@ fn refuse_limits(options: &args::Stat, method: limits::MeasuredBy) -> Result<()>
     let given = [
         ("--topdown", options.topdown.is_some()),
         ("--repeat", options.repeat != 1),
-        ("--openmetrics", options.openmetrics.is_some()),
         ("--rotate", options.work.rotate.is_some()),
         ("--workload programs", options.work.has_programs()),
         ("--by thread", options.by == Some(DivideBy::Thread)),

@@ -6,38 +6,46 @@ mod figures;
 mod look;
 mod sampled;
 mod state;
+mod traced;
 mod view;
 
-use crate::cli::args;
+use crate::cli::args::{self, Selection};
 use crate::metrics::{MetricRow, Metrics};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::results::counts::By;
+use crate::results::counts::{By, EventCounts};
 use crate::results::errata::EventErrata;
 use crate::results::view::{CountedEvent, RowBuilder};
 use crate::run::recorder::STEP_NS;
 use crate::run::runner::{self, Every, Runner, Tick};
+use crate::run::tracing::check_interval;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time::{self, slice_length};
+use crate::select::trace_plan::TraceSources;
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use crate::target::limits;
 use counts::{LiveCounts, RatedCount};
 use halprof_measure::Session;
+use halprof_measure::tracing::session::Tracing;
+use halprof_measure::tracing::session::plan::sampled_by_default;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::cannot_count;
 use halprof_profile::views::report::Table;
 use look::Look;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
+use sampled::Sampling;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use state::{Picture, State};
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
+use traced::{TracedCounts, TracedSamples};
 
 /// One interval.
 #[derive(JsonSchema, Serialize)]
@@ -55,21 +63,38 @@ pub(crate) struct TopResult<'a> {
 const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
 
 pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u32> {
-    limits::refuse(ctx.method, "top", &[("top", true)])?;
+    limits::refuse(ctx.method, "top", &limited(options))?;
     let tables = sampled::keys(options)?;
     let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
     conflicts(options, is_counted, output)?;
     let interval = Duration::from_nanos(time::interval(options.interval)?);
     let duration_ns = runner::duration(options.duration)?;
     let limit_ns = if options.once { Some(interval.as_nanos() as u64) } else { duration_ns };
+    let live = !options.once;
+    if let Some(mut tracing) = ctx.tracing.take() {
+        let watching = Watching { options, tables, interval, limit_ns };
+        return if is_counted {
+            count_by_tracing(watching, tracing.as_mut(), ctx, output)
+        } else {
+            sample_by_tracing(watching, tracing.as_mut(), ctx, output)
+        };
+    }
     let purpose = if is_counted { Purpose::Count } else { Purpose::Sample };
     let slice_100ns = slice_length(options.rotate)?;
     let event_set = EventSet::new(&options.selection, ctx, purpose)?.in_slices(slice_100ns);
-    let live = !options.once;
     let mut runner =
         Runner::watching(options.workload.as_deref(), limit_ns, live, ctx, &event_set)?;
     if !is_counted {
-        return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
+        let state = State::new(&ctx.machine_info, interval);
+        let sampling = Sampling::start(&event_set, &runner, ctx);
+        let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
+        output.warn_all(&sampling.warnings);
+        if live {
+            for (source, processors) in event_set.excluded_cpus() {
+                output.warn(&cannot_count(&source, &processors));
+            }
+        }
+        return sampled::run(options, tables, (runner, state, interval), &mut sampling, output);
     }
     let mut warnings = warnings(&options.selection, ctx);
     warnings.extend(event_set.unknown_constraints());
@@ -82,8 +107,10 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     let errata = EventErrata::new(&event_set, &together, false, &mut ctx.connection)
         .map_err(|error| event_set.explain(error))?;
     let processors: Vec<Processor> = event_set.selected().copied().collect();
+    let indexes = event_set.indexes();
+    let by_event = |counts: &[Vec<Count>]| EventCounts::new(&event_set, &indexes, None, counts);
     let mut counts = LiveCounts::new(
-        &event_set,
+        &by_event,
         RowBuilder {
             errata,
             events: CountedEvent::all_of(&event_set),
@@ -106,18 +133,133 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     if options.once {
         runner.begin()?;
         let elapsed_ns = runner.run(Every::LOOK, |_| Ok(ControlFlow::Continue(())))?;
-        counts.take(Duration::from_nanos(elapsed_ns), &session.stop_and_read()?);
+        let snapshot = event_set.counts(&indexes, &session.stop_and_read()?);
+        counts.take(Duration::from_nanos(elapsed_ns), snapshot);
         print(&counts, warnings, output)?;
     } else {
         show(&mut runner, interval, state, |tick| {
             if !tick.is_due {
                 return Ok((tick.elapsed_ns == 0).then(|| counts.picture()));
             }
-            counts.take(Duration::from_nanos(tick.elapsed_ns), &session.snapshot()?);
+            let snapshot = event_set.counts(&indexes, &session.snapshot()?);
+            counts.take(Duration::from_nanos(tick.elapsed_ns), snapshot);
             Ok(Some(counts.picture()))
         })?;
     }
     Ok(0)
+}
+
+/// What a backend may not be able to do.
+fn limited(options: &args::Top) -> Vec<(&'static str, bool)> {
+    let programs = options.workload.as_deref().is_some_and(args::names_programs);
+    let given = [("--rotate", options.rotate.is_some()), ("--workload programs", programs)];
+    [&given, &options.selection.limited()[..]].concat()
+}
+
+/// What is watched, and for how long.
+struct Watching<'a> {
+    options: &'a args::Top,
+    tables: Vec<Vec<Key>>,
+    interval: Duration,
+    limit_ns: Option<u64>,
+}
+
+impl Watching<'_> {
+    /// The processors that are watched, and what lets time pass.
+    fn begin(&self, ctx: &mut Context, output: &Output) -> Result<(EventSet, Runner)> {
+        let processors = self.options.selection.processors.clone();
+        let everything = Selection { processors, ..Selection::default() };
+        let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
+        let workload = self.options.workload.as_deref();
+        let live = !self.options.once;
+        let runner = Runner::watching(workload, self.limit_ns, live, ctx, &event_set)?;
+        if !runner.is_modelled() {
+            check_interval(self.interval.as_nanos() as u64, output)?;
+        }
+        Ok((event_set, runner))
+    }
+}
+
+/// Rates of what the context switches of a session count.
+fn count_by_tracing(
+    watching: Watching<'_>,
+    tracing: &mut dyn Tracing,
+    ctx: &mut Context,
+    output: &Output,
+) -> Result<u32> {
+    let (event_set, mut runner) = watching.begin(ctx, output)?;
+    let Watching { options, tables, interval, .. } = watching;
+    let offer = TraceSources::of(tracing)?;
+    let events = offer.counted(&options.selection).map_err(|error| ctx.without_counters(error))?;
+    if events.is_empty() {
+        return Err(ctx.without_counters(Error::unavailable(
+            "Windows' own tracing has no source to count here",
+            "`halprof top --by symbol` samples its timer.",
+        )));
+    }
+    let per_cpu = tables.iter().flatten().any(|&key| key == Key::Processor);
+    let metrics = Metrics::built_in()?;
+    let names = events.iter().map(|event| &event.name);
+    let errata = EventErrata::traced(&event_set, names.clone(), &mut ctx.connection);
+    let processors: Vec<Processor> = event_set.selected().copied().collect();
+    let by_event = |counts: &[Vec<Count>]| traced::by_event(events.len(), &processors, counts);
+    let mut counts = LiveCounts::new(
+        &by_event,
+        RowBuilder {
+            errata,
+            events: names.map(|name| CountedEvent::named(name)).collect(),
+            metrics: &metrics,
+            requested: Vec::new(),
+            frequency: traced::NANOSECONDS,
+            by: By::new(&processors, per_cpu, true),
+            processors: processors.clone(),
+            trim: false,
+        },
+    );
+    let state = State::new(&ctx.machine_info, interval);
+    let mut session = TracedCounts::start(tracing, &events, event_set.processors().len())?;
+    runner.settle();
+    if options.once {
+        runner.begin()?;
+        let elapsed_ns = runner.run(Every::LOOK, |_| Ok(ControlFlow::Continue(())))?;
+        counts.take(Duration::from_nanos(elapsed_ns), session.snapshot(elapsed_ns)?);
+        let warnings = session.warnings();
+        output.warn_all(&warnings);
+        print(&counts, warnings, output)?;
+    } else {
+        show(&mut runner, interval, state, |tick| {
+            if !tick.is_due {
+                return Ok((tick.elapsed_ns == 0).then(|| counts.picture()));
+            }
+            let snapshot = session.snapshot(tick.elapsed_ns)?;
+            counts.take(Duration::from_nanos(tick.elapsed_ns), snapshot);
+            Ok(Some(Picture { warnings: session.warnings(), ..counts.picture() }))
+        })?;
+    }
+    Ok(0)
+}
+
+/// Where the samples of a session fall.
+fn sample_by_tracing(
+    watching: Watching<'_>,
+    tracing: &mut dyn Tracing,
+    ctx: &mut Context,
+    output: &Output,
+) -> Result<u32> {
+    let (event_set, mut runner) = watching.begin(ctx, output)?;
+    let Watching { options, tables, interval, .. } = watching;
+    let offer = TraceSources::of(tracing)?;
+    let events = match offer.named(&options.selection)? {
+        Some(events) => events,
+        None => sampled_by_default(&offer.sources).into_iter().collect(),
+    };
+    offer.check_sampled(&events)?;
+    let state = State::new(&ctx.machine_info, interval);
+    let mut system = runner.system();
+    let on_disk = Box::new(move |path: &str| system.on_disk(path));
+    let mut session = TracedSamples::start(tracing, &events, &event_set, on_disk, ctx)?;
+    runner.settle();
+    sampled::run(options, tables, (runner, state, interval), &mut session, output)
 }
 
 /// Refuses what a live picture cannot do.

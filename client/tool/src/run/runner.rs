@@ -71,6 +71,9 @@ pub(crate) struct Tick {
 const GRACE: Duration = Duration::from_secs(2);
 /// How often a real machine is looked at, and Ctrl-C is checked for.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a session that has started may take until it traces on every processor. No document says
+/// how long; others wait as long.
+const SETTLES: Duration = Duration::from_millis(50);
 /// The most events of one type on a processor that a model samples, and the most nanoseconds: it
 /// takes each interrupt for itself.
 const SAMPLED_MAX: u64 = 1_000_000_000_000;
@@ -228,6 +231,13 @@ impl Runner {
     pub(crate) fn prepare(&mut self) -> Result<()> {
         self.program = Program::suspended(&self.launch)?;
         Ok(())
+    }
+
+    /// Waits until a session of Windows' own tracing that has started traces on every processor.
+    pub(crate) fn settle(&mut self) {
+        if !self.is_modelled() {
+            sleep(SETTLES);
+        }
     }
 
     pub(crate) fn begin(&mut self) -> Result<()> {

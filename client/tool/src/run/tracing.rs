@@ -3,22 +3,41 @@
 #[cfg(test)]
 pub(crate) mod fake;
 
-use crate::output::error::Result;
+use crate::output::Output;
+use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands};
 use crate::run::runner::{Every, Runner};
+use halprof_measure::tracing::analysis::counts::Sums;
 use halprof_measure::tracing::session::{
     SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
 };
 use indicatif::ProgressBar;
+use shared_types::request::counts::Count;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 /// How often the session is asked for its state.
 const STATE_NS: u64 = 1_000_000_000;
 
-/// How long a session that has started may take until it traces on every processor. No document says
-/// how long; others wait as long.
-const SETTLES: Duration = Duration::from_millis(50);
+/// The shortest interval on a real machine, in nanoseconds: each flush takes a buffer of each processor
+/// out of the pool, and without a free buffer events are lost (microsoft/perfview#1600).
+const SHORTEST_NS: u64 = 50_000_000;
+/// The shortest that is advised: deliveries after a flush took others up to 101 ms.
+const ADVISED_NS: u64 = 100_000_000;
+
+/// Refuses intervals in which Windows does not deliver, or warns about them.
+pub(crate) fn check_interval(interval_ns: u64, output: &Output) -> Result<()> {
+    if interval_ns < SHORTEST_NS {
+        return Err(Error::usage(
+            "`--interval` below 50 ms: Windows' own tracing does not deliver so often without losing events",
+            "Give 100 or more; the driver reads each millisecond.",
+        ));
+    }
+    if interval_ns < ADVISED_NS {
+        output.warn("intervals below 100 ms may lose events; a warning then says so");
+    }
+    Ok(())
+}
 
 /// A trace, and what is known of it besides its events.
 pub(crate) struct Traced {
@@ -27,6 +46,24 @@ pub(crate) struct Traced {
     /// The sampled sources with the intervals that were in force.
     pub(crate) sampled: Vec<SampledSource>,
     pub(crate) elapsed_ns: u64,
+}
+
+/// Adds what context switches counted on each processor in a part of a session. The counters run all the
+/// time, so a source is never off; what is not attributed to a slice is not extrapolated.
+pub(crate) fn add_to_counts(
+    totals: &mut [Vec<Count>],
+    part: &BTreeMap<u32, Sums>,
+    elapsed_ns: u64,
+) {
+    for (processor, counts) in totals.iter_mut().enumerate() {
+        let sums = u32::try_from(processor).ok().and_then(|number| part.get(&number));
+        for (source, count) in counts.iter_mut().enumerate() {
+            (count.enabled, count.running) = (elapsed_ns, elapsed_ns);
+            let counted = sums.and_then(|sums| sums.counts.get(source)).copied().unwrap_or(0);
+            let counted = u64::try_from(counted).unwrap_or(u64::MAX);
+            count.counted = count.counted.saturating_add(counted);
+        }
+    }
 }
 
 /// Runs once while a session traces. A program begins after the session, so that all of it is traced.
@@ -51,9 +88,7 @@ fn run(
     runner: &mut Runner,
     progress: &ProgressBar,
 ) -> Result<(u64, Option<TraceEnd>)> {
-    if !runner.is_modelled() {
-        std::thread::sleep(SETTLES);
-    }
+    runner.settle();
     runner.prepare()?;
     runner.begin()?;
     let mut end = None;

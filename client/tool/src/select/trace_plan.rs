@@ -8,7 +8,7 @@ use crate::select::typical_rates::events_in;
 use halprof_measure::tracing::session::plan::{
     INTERVAL_OF_CYCLES, TraceEvent, counted_by_default, find, resolve,
 };
-use halprof_measure::tracing::session::{ProfileSource, Tracing};
+use halprof_measure::tracing::session::{ProfileSource, TIMER, Tracing};
 
 pub(crate) struct TraceSources {
     pub(crate) sources: Vec<ProfileSource>,
@@ -27,6 +27,19 @@ impl TraceSources {
             return Ok(None);
         }
         Ok(Some(resolve(&items(selection)?, &self.sources)?))
+    }
+
+    /// Refuses more events than can be sampled at once: Windows would leave out some of them without a
+    /// word.
+    pub(crate) fn check_sampled(&self, events: &[TraceEvent]) -> Result<()> {
+        let counted = events.iter().filter(|event| event.source != TIMER).count();
+        match self.counters {
+            Some(most) if counted > most as usize => Err(Error::unavailable(
+                format!("Windows samples at most {most} sources at once; {counted} were given"),
+                "Name fewer, or record them one after the other.",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Adds what a metric needs and is not there yet: the first source of each quantity that is listed,

@@ -2,12 +2,14 @@
 
 use crate::windows::{FakeWindows, INTEL, list};
 use halprof_measure::Error;
+use halprof_measure::tracing::live::{Consumer, Record};
 use halprof_measure::tracing::session::{
     CounterOwners, Properties, SampledSource, TIMER, TraceEnd, TraceRequest, TraceState, Tracer,
     Tracing,
 };
 use shared_types::ErrorCode;
 use std::path::Path;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 fn windows() -> (TempDir, FakeWindows) {
@@ -373,4 +375,47 @@ fn what_windows_lists_is_read_with_the_intervals_in_force() {
     assert_eq!(tracer.sources().expect("a list"), list(INTEL));
     assert_eq!(tracer.counters().expect("a number"), Some(4));
     assert_eq!(tracer.counter_owners(), CounterOwners::default(), "it does not say");
+}
+
+/// Takes nothing.
+#[derive(Debug)]
+struct Nobody;
+
+impl Consumer for Nobody {
+    fn record(&self, _: &Record<'_>) {}
+
+    fn goes_on(&self) -> bool {
+        true
+    }
+
+    fn ended(&self) {}
+}
+
+/// A session whose events are delivered has its consumer before its first event, and is undone as one
+/// that writes a file.
+#[test]
+fn a_session_that_delivers_is_made_and_undone_as_one_with_a_file() {
+    let (folder, fake) = windows();
+    let request = TraceRequest { sampled: vec![sampled(26, 100_000)], ..counting() };
+    let mut tracer = Tracer::new(fake.clone());
+    let started = tracer.start_delivery(&request, Arc::new(Nobody)).expect("it starts");
+    assert_eq!(started.sampled, request.sampled);
+    assert!(fake.machine().session.as_ref().is_some_and(Properties::is_real_time));
+    let flushed = tracer.flush_delivery().expect("flushed");
+    assert!(flushed.time >= started.clock.origin() && !flushed.is_delivered);
+    assert!(tracer.stop_delivery().expect("stopped").ended.is_none());
+    let calls = "start; count [19, 2]; hooks 1; interval [26, 100000]; sample [26]; consume; \
+                 mask [10000017, 404]; stop; interval [26, 65536]";
+    assert_eq!(fake.machine().calls.join("; "), calls);
+    assert_eq!((files(&folder), fake.machine().locked.len()), (0, 0));
+    // A process that is killed leaves a note, by which the next one ends the session.
+    let mut killed = Tracer::new(fake.clone());
+    killed.start_delivery(&request, Arc::new(Nobody)).expect("it starts");
+    std::mem::forget(killed);
+    fake.machine().locked.clear();
+    fake.machine().calls.clear();
+    let mut next = Tracer::new(fake.clone());
+    next.start(&counting()).expect("it starts");
+    let calls = "stop; interval [26, 65536]; start; count [19, 2]; hooks 1; mask [10000017, 4]";
+    assert_eq!(fake.machine().calls.join("; "), calls);
 }

@@ -173,11 +173,12 @@ impl TraceCounts {
     /// Reads a trace. One without counter values at its context switches is refused.
     pub fn read(path: &Path, query: &Query) -> Result<Self> {
         let mut trace = etl::open(path)?;
-        let mut counter = Counter::new(query, &trace);
+        let mut counter = Counter::new(query, trace.clock(), trace.header().processors);
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             counter.event(&event);
         }
-        counter.finish(&trace).map_err(|why| Error::bad_file(path, why, RECORD))
+        let facts = TraceFacts::of(&trace);
+        counter.finish(facts).map_err(|why| Error::bad_file(path, why, RECORD))
     }
 
     /// The process of a cell.
@@ -202,7 +203,41 @@ struct Span {
 /// that it is wrong.
 const MOST_AT_EDGE: u128 = 9;
 
-/// Counts while somebody reads a trace.
+/// What is known of a trace besides its events.
+#[derive(Clone, Debug, Default)]
+pub struct TraceFacts {
+    /// As [`TraceCounts::system`].
+    pub system: String,
+    /// As [`TraceCounts::is_modelled`].
+    pub is_modelled: bool,
+    /// As [`TraceCounts::lost_events`].
+    pub lost_events: u64,
+    /// As [`TraceCounts::lost_buffers`].
+    pub lost_buffers: u64,
+    /// As [`TraceCounts::damage`].
+    pub damage: Vec<String>,
+    /// As [`TraceCounts::remarks`].
+    pub remarks: Vec<String>,
+}
+
+impl TraceFacts {
+    /// What a file says, after its last event.
+    pub fn of(trace: &Etl) -> Self {
+        let (header, losses) = (trace.header(), trace.losses());
+        Self {
+            system: etl::system(header),
+            is_modelled: etl::is_modelled(header),
+            lost_events: losses.lost_events(),
+            lost_buffers: losses.lost_buffers(),
+            damage: etl::damage(trace),
+            remarks: etl::remarks(trace),
+        }
+    }
+}
+
+type Cells = BTreeMap<(u64, usize, u16), Sums>;
+
+/// Counts while somebody reads a trace, or while events are delivered.
 pub struct Counter<'a> {
     query: &'a Query,
     clock: Clock,
@@ -213,25 +248,27 @@ pub struct Counter<'a> {
     lives: Lives,
     slices: Slices,
     spans: BTreeMap<u16, Span>,
-    cells: BTreeMap<(u64, usize, u16), Sums>,
+    cells: Cells,
+    /// What has been taken of them.
+    taken: Cells,
     slices_without_counts: u64,
     end: i64,
 }
 
 impl<'a> Counter<'a> {
     /// Counts nothing yet.
-    pub fn new(query: &'a Query, trace: &Etl) -> Self {
-        let clock = trace.clock();
+    pub fn new(query: &'a Query, clock: Clock, processor_count: u32) -> Self {
         Self {
             query,
             clock,
-            processor_count: trace.header().processors,
+            processor_count,
             names: None,
             is_reconfigured: false,
             lives: Lives::default(),
             slices: Slices::new(clock),
             spans: BTreeMap::new(),
-            cells: BTreeMap::new(),
+            cells: Cells::new(),
+            taken: Cells::new(),
             slices_without_counts: 0,
             end: clock.origin(),
         }
@@ -312,59 +349,81 @@ impl<'a> Counter<'a> {
         if self.spans.is_empty() {
             return Some("has no context switches, so counts per thread are unknown");
         }
-        let has_counts = self.cells.values().any(|sums| !sums.counts.is_empty());
+        let mut all = self.cells.values().chain(self.taken.values());
+        let has_counts = all.any(|sums| !sums.counts.is_empty());
         (!has_counts).then_some("has no values of counters at its context switches")
+    }
+
+    /// How many threads are known by now: what is kept of them grows.
+    pub fn threads(&self) -> usize {
+        self.lives.threads.instances().len()
+    }
+
+    /// What has been counted since the last time. Slices that have ended are counted even if no later
+    /// one has confirmed their counters' values.
+    pub fn take(&mut self, facts: TraceFacts) -> TraceCounts {
+        self.slices.give_held();
+        self.add_slices();
+        let cells = std::mem::take(&mut self.cells);
+        for (&key, sums) in &cells {
+            self.taken.entry(key).or_default().add(sums);
+        }
+        self.counts(cells, facts)
     }
 
     /// The counts, after the last event of the trace.
     ///
     /// # Errors
     /// What the trace lacks to count by it, as the end of a sentence.
-    pub fn finish(mut self, trace: &Etl) -> std::result::Result<TraceCounts, &'static str> {
+    pub fn finish(mut self, facts: TraceFacts) -> std::result::Result<TraceCounts, &'static str> {
         self.slices.finish();
         self.add_slices();
         if let Some(why) = self.lacks() {
             return Err(why);
         }
-        let header = trace.header();
-        let losses = trace.losses();
-        let (damage, doubts) = (self.damage(trace), self.doubts());
+        for (key, sums) in std::mem::take(&mut self.taken) {
+            self.cells.entry(key).or_default().add(&sums);
+        }
+        let cells = std::mem::take(&mut self.cells);
+        let doubts = self.doubts(&cells);
+        Ok(TraceCounts { doubts, ..self.counts(cells, facts) })
+    }
+
+    fn counts(&self, cells: Cells, facts: TraceFacts) -> TraceCounts {
         let (processes, threads) = self.lives.named(self.clock);
-        let threads = self.counted(threads);
         let mut counts = TraceCounts {
-            system: etl::system(header),
-            is_modelled: etl::is_modelled(header),
             processor_count: self.processor_count,
             processors: self.processors(),
             elapsed_ns: between(self.clock, self.clock.origin(), self.end),
             unknown: self.unknown(),
-            sources: self.names.unwrap_or_default(),
+            sources: self.names.clone().unwrap_or_default(),
             processes,
-            threads,
-            lost_events: losses.lost_events(),
-            lost_buffers: losses.lost_buffers(),
-            remarks: etl::remarks(trace),
-            doubts,
-            damage,
+            threads: self.counted(threads),
+            damage: self.damage(facts.damage),
+            system: facts.system,
+            is_modelled: facts.is_modelled,
+            lost_events: facts.lost_events,
+            lost_buffers: facts.lost_buffers,
+            remarks: facts.remarks,
             ..TraceCounts::default()
         };
-        let values = self.cells.values().map(|sums| sums.counts.len()).max().unwrap_or(0);
+        let values = cells.values().map(|sums| sums.counts.len()).max().unwrap_or(0);
         for number in counts.sources.len()..values {
             counts.sources.push(format!("counter {number}"));
         }
-        let cells = self.cells.into_iter();
+        let cells = cells.into_iter();
         counts.cells = cells
             .map(|((interval, thread, processor), mut sums)| {
                 sums.counts.resize(counts.sources.len(), 0);
                 Cell { interval, thread, processor, sums }
             })
             .collect();
-        Ok(counts)
+        counts
     }
 
     /// What could not be read, and the impossible values.
-    fn damage(&self, trace: &Etl) -> Vec<String> {
-        let damage = etl::damage(trace).into_iter();
+    fn damage(&self, of_trace: Vec<String>) -> Vec<String> {
+        let damage = of_trace.into_iter();
         let slices = Some(self.slices.impossible()).filter(|&slices| slices != 0);
         let impossible = slices.map(|slices| {
             format!("values that no counter can have; slices without counts for them: {slices}")
@@ -373,9 +432,9 @@ impl<'a> Counter<'a> {
     }
 
     /// The counts that rest on one slice whose outer value nothing confirms.
-    fn doubts(&self) -> Vec<String> {
+    fn doubts(&self, cells: &Cells) -> Vec<String> {
         let mut all = Sums::default();
-        self.cells.values().for_each(|sums| all.add(sums));
+        cells.values().for_each(|sums| all.add(sums));
         let edges = self.spans.values().flat_map(|span| span.edges.iter().flatten());
         let mut doubts = BTreeMap::new();
         for (counts, time_ns) in edges {

@@ -95,6 +95,9 @@ pub trait Calls: Debug + Send {
     /// from a thread of its own. The library stays loaded from then on, because that thread runs its
     /// code whatever the program unloads.
     fn consume(&mut self, consumer: Arc<dyn Consumer>) -> Result<(), u32>;
+    /// The performance counter, and its ticks in a second: the clock of a session whose events are
+    /// delivered.
+    fn performance_counter(&mut self) -> (i64, u64);
     /// When Windows started, in seconds since 1601. The clock may have been set since it was last
     /// asked.
     fn boot_time(&mut self) -> u64;

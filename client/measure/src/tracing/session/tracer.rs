@@ -24,6 +24,9 @@ use super::{
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
 use crate::live_tracing::{Consumer, Countable, LiveTracing, locked};
 use crate::profile_source::ProfileSource;
+use crate::tracing::live::{Flushed, Started};
+use halprof_etw::Clock;
+use halprof_etw::clock::ClockType;
 use shared_types::ErrorCode;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -152,6 +155,33 @@ impl<C: Calls> Tracing for Tracer<C> {
         *locked(&RUNNING) = None;
         self.sessions().stop()
     }
+
+    fn start_delivery(
+        &mut self,
+        request: &TraceRequest,
+        consumer: Arc<dyn Consumer>,
+    ) -> Result<Started> {
+        let mut sessions = self.sessions();
+        let (now, frequency) = sessions.calls.performance_counter();
+        let clock = Clock::new(ClockType::PerformanceCounter, frequency, now);
+        let clock = clock.ok_or_else(|| Error::Internal("a clock without frequency".to_owned()))?;
+        let sampled = sessions.start(request, &Destination::Consumer(consumer))?;
+        drop(sessions);
+        self.end_with_process();
+        Ok(Started { sampled, clock })
+    }
+
+    fn flush_delivery(&mut self) -> Result<Flushed> {
+        let mut sessions = self.sessions();
+        let lost = sessions.flush()?;
+        let (time, _) = sessions.calls.performance_counter();
+        Ok(Flushed { time, is_delivered: false, lost })
+    }
+
+    fn stop_delivery(&mut self) -> Result<TraceState> {
+        *locked(&RUNNING) = None;
+        self.sessions().stop_live()
+    }
 }
 
 impl<C: Calls> LiveTracing for Tracer<C> {
@@ -166,7 +196,7 @@ impl<C: Calls> LiveTracing for Tracer<C> {
 
     fn start_live(&mut self, counted: &[u32], consumer: Arc<dyn Consumer>) -> Result<()> {
         let request = TraceRequest { counted: counted.to_vec(), ..TraceRequest::default() };
-        self.sessions().start(&request, &Destination::Consumer(consumer))?;
+        self.sessions().start(&request, &Destination::ConsumerOfSwitches(consumer))?;
         self.end_with_process();
         Ok(())
     }
@@ -177,7 +207,7 @@ impl<C: Calls> LiveTracing for Tracer<C> {
 
     fn stop_live(&mut self) -> Result<()> {
         *locked(&RUNNING) = None;
-        self.sessions().stop_live()
+        self.sessions().stop_live().map(drop)
     }
 
     fn run(&mut self, workload: &str) -> Result<()> {
@@ -189,6 +219,8 @@ impl<C: Calls> LiveTracing for Tracer<C> {
 enum Destination {
     File,
     Consumer(Arc<dyn Consumer>),
+    /// A consumer of context switches alone.
+    ConsumerOfSwitches(Arc<dyn Consumer>),
 }
 
 impl<C: Calls> Sessions<C> {
@@ -301,15 +333,20 @@ impl<C: Calls> Sessions<C> {
         }
         let mut running = match destination {
             Destination::File => self.prepare(folder, request)?,
-            Destination::Consumer(_) => self.prepare_live(folder)?,
+            Destination::Consumer(_) | Destination::ConsumerOfSwitches(_) => {
+                self.prepare_live(folder, request)?
+            }
         };
         if request.methods {
             // The session is of use without them.
             running.state.methods_missing = self.enable(running.handle, &METHODS).err();
         }
         let configured = match destination {
-            Destination::File => self.configure(running.handle, request),
+            Destination::File => self.configure(running.handle, request, None),
             Destination::Consumer(consumer) => {
+                self.configure(running.handle, request, Some(consumer))
+            }
+            Destination::ConsumerOfSwitches(consumer) => {
                 self.configure_live(running.handle, request, consumer)
             }
         };
@@ -379,11 +416,7 @@ impl<C: Calls> Sessions<C> {
         let megabytes = self.file_megabytes(&folder)?;
         let process = std::process::id();
         let file = folder.join(format!("{process}.etl"));
-        let intervals = request.sampled.iter().map(|&SampledSource { id, .. }| ProfileInterval {
-            source: id,
-            interval: self.interval(id).unwrap_or(0),
-        });
-        let intervals = intervals.collect();
+        let intervals = self.intervals(request);
         let boot_time = self.calls.boot_time();
         let note = Note { process, boot_time, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
@@ -403,10 +436,20 @@ impl<C: Calls> Sessions<C> {
         })
     }
 
-    /// Notes whose it is, and starts a session whose events are delivered.
-    fn prepare_live(&mut self, folder: PathBuf) -> Result<Running> {
+    /// The intervals of what is to be sampled, before a session sets its own.
+    fn intervals(&mut self, request: &TraceRequest) -> Vec<ProfileInterval> {
+        let saved = |&SampledSource { id, .. }: &SampledSource| ProfileInterval {
+            source: id,
+            interval: self.interval(id).unwrap_or(0),
+        };
+        request.sampled.iter().map(saved).collect()
+    }
+
+    /// Notes what is to be undone, and starts a session whose events are delivered.
+    fn prepare_live(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<Running> {
+        let intervals = self.intervals(request);
         let boot_time = self.calls.boot_time();
-        let note = Note { process: std::process::id(), boot_time, ..Note::default() };
+        let note = Note { process: std::process::id(), boot_time, intervals, ..Note::default() };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
         let properties = Properties::real_time(self.calls.processors().max(1));
         let handle = self.start_trace(&folder, &properties, &folder);
@@ -450,8 +493,14 @@ impl<C: Calls> Sessions<C> {
         })
     }
 
-    /// Sets what a session traces; returns the intervals in force.
-    fn configure(&mut self, handle: u64, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+    /// Sets what a session traces; returns the intervals in force. A consumer is there before the
+    /// first event, because Windows keeps in a file what has no consumer yet.
+    fn configure(
+        &mut self,
+        handle: u64,
+        request: &TraceRequest,
+        consumer: Option<&Arc<dyn Consumer>>,
+    ) -> Result<Vec<SampledSource>> {
         if request.stacks {
             self.set(handle, Class::TraceStackTracingInfo, STACKS.as_bytes())?;
         }
@@ -471,6 +520,9 @@ impl<C: Calls> Sessions<C> {
         if !counters.is_empty() {
             // The list is the machine's: with a session's handle it is refused or ignored.
             self.set(0, Class::TraceProfileSourceConfigInfo, counters.as_bytes())?;
+        }
+        if let Some(consumer) = consumer {
+            self.consume(consumer)?;
         }
         let timer = counters.len() < sampled.len();
         // With the mask Windows begins to sample, and lists what runs already.
@@ -495,9 +547,13 @@ impl<C: Calls> Sessions<C> {
         self.count(handle, &request.counted)?;
         let mask = mask_of_switches();
         self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
-        let consumed = self.calls.consume(Arc::clone(consumer));
-        consumed.map_err(|error| self.refused("deliver its events", error))?;
+        self.consume(consumer)?;
         Ok(Vec::new())
+    }
+
+    fn consume(&mut self, consumer: &Arc<dyn Consumer>) -> Result<()> {
+        let consumed = self.calls.consume(Arc::clone(consumer));
+        consumed.map_err(|error| self.refused("deliver its events", error))
     }
 
     fn flush(&mut self) -> Result<u64> {
@@ -570,9 +626,10 @@ impl<C: Calls> Sessions<C> {
         Ok((file.ok_or_else(no_session)?, state))
     }
 
-    fn stop_live(&mut self) -> Result<()> {
+    fn stop_live(&mut self) -> Result<TraceState> {
         let running = self.running.take().ok_or_else(no_session)?;
-        self.stop_at_once(running).map(drop)
+        let (_, state) = self.stop_at_once(running)?;
+        Ok(state)
     }
 
     fn stop_at_once(&mut self, running: Running) -> Result<(Option<TraceFile>, TraceState)> {

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::{Files, IDLE, SYSTEM};
 
 /// An address of a process, or of the kernel without a process.
-type Place = (Option<u32>, u64);
+pub(super) type Place = (Option<u32>, u64);
 
 /// The images of all processes.
 pub(super) struct Images {
@@ -32,6 +32,31 @@ pub(super) struct Images {
 enum BuildEvent {
     Stamp(Stamp),
     Pdb(Identity),
+}
+
+/// Where an image is. Images in the kernel's half belong to the kernel, though events give them the idle
+/// process or the system's.
+pub(super) fn place(pointer: PointerSize, process: u32, base: u64) -> Place {
+    let is_kernel = pointer.is_kernel(base) && matches!(process, IDLE | SYSTEM);
+    ((!is_kernel).then_some(process), base)
+}
+
+/// An image as a recording has it.
+pub(super) fn module((process, start): Place, event: &Image, loaded: Option<u64>) -> Module {
+    let stamp = event.file.filter(|file| file.time_date_stamp != 0).map(|file| Stamp {
+        time: file.time_date_stamp,
+        size: u32::try_from(event.size).unwrap_or(0),
+    });
+    Module {
+        process,
+        name: event.name.rsplit(['\\', '/']).next().unwrap_or_default().to_owned(),
+        path: Some(event.name.clone()).filter(|path| !path.is_empty()),
+        start,
+        end: start.saturating_add(event.size),
+        loaded,
+        stamp,
+        ..Module::default()
+    }
 }
 
 impl Images {
@@ -64,23 +89,8 @@ impl Images {
     }
 
     fn add(&mut self, key: Place, event: &Image, loaded: Option<u64>) -> usize {
-        let (process, start) = key;
-        let name = event.name.rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
-        let stamp = event.file.filter(|file| file.time_date_stamp != 0).map(|file| Stamp {
-            time: file.time_date_stamp,
-            size: u32::try_from(event.size).unwrap_or(0),
-        });
         self.live.insert(key, self.modules.len());
-        self.modules.push(Module {
-            process,
-            name,
-            path: Some(event.name.clone()).filter(|path| !path.is_empty()),
-            start,
-            end: start.saturating_add(event.size),
-            loaded,
-            stamp,
-            ..Module::default()
-        });
+        self.modules.push(module(key, event, loaded));
         self.modules.len() - 1
     }
 
@@ -111,11 +121,8 @@ impl Images {
         }
     }
 
-    /// Where an image is. Images in the kernel's half belong to the kernel, though events give them
-    /// the idle process or the system's.
     fn place(&self, process: u32, base: u64) -> Place {
-        let is_kernel = self.pointer.is_kernel(base) && matches!(process, IDLE | SYSTEM);
-        ((!is_kernel).then_some(process), base)
+        place(self.pointer, process, base)
     }
 
     /// All images, with the builds that are known, and with the paths that programs of the traced machine

@@ -79,15 +79,8 @@ fn events(options: &args::Record, offer: &TraceSources) -> Result<Vec<TraceEvent
         rows::check(requested)?;
         offer.add_metric(&metrics, requested, &mut events)?;
     }
-    let counted = events.iter().filter(|event| event.source != TIMER).count();
-    match offer.counters {
-        // Windows would leave out some of them without a word.
-        Some(most) if counted > most as usize => Err(Error::unavailable(
-            format!("Windows samples at most {most} sources at once; {counted} were given"),
-            "Name fewer, or record them one after the other.",
-        )),
-        _ => Ok(events),
-    }
+    offer.check_sampled(&events)?;
+    Ok(events)
 }
 
 fn request(events: &[TraceEvent], options: &args::Record) -> Result<TraceRequest> {

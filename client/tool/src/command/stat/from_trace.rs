@@ -60,7 +60,9 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
     let errata = EventErrata::default();
     let traces =
         TraceMeasurement::new(options, &passes, (&metrics, requested), (&[], errata), output);
-    traces.show((machine.description, scope), Vec::new(), Some(file))
+    let mut writer = IntervalWriter::new(options, output, None)?;
+    traces.write_intervals(&mut writer)?;
+    traces.show(writer, (machine.description, scope), Vec::new(), Some(file))
 }
 
 /// Refuses what needs parts of the trace.
@@ -199,19 +201,24 @@ impl<'a> TraceMeasurement<'a> {
         self
     }
 
-    /// Prints the counts.
-    pub(super) fn show(
-        &self,
-        (machine, scope): (String, Scope),
-        mut warnings: Vec<String>,
-        file: Option<&Path>,
-    ) -> Result<u32> {
-        let mut writer = IntervalWriter::new(self.options, self.output, None)?;
+    /// Writes the intervals of all passes.
+    pub(super) fn write_intervals(&self, writer: &mut IntervalWriter<'_>) -> Result<()> {
         for pass in &self.passes {
             for interval in self.intervals(pass)? {
                 writer.write(interval)?;
             }
         }
+        Ok(())
+    }
+
+    /// Prints the counts.
+    pub(super) fn show(
+        &self,
+        writer: IntervalWriter<'_>,
+        (machine, scope): (String, Scope),
+        mut warnings: Vec<String>,
+        file: Option<&Path>,
+    ) -> Result<u32> {
         let mut counts = Counts::default();
         for pass in &self.passes {
             counts.add(pass.summary(), self.by_processor(pass, &pass.cells));
@@ -269,14 +276,31 @@ impl<'a> TraceMeasurement<'a> {
             let start_ns = number * length.get();
             let end_ns = start_ns.saturating_add(length.get()).min(pass.counts.elapsed_ns);
             let span = Span { run: None, pass: pass.number, start_ns, end_ns };
-            let events = self.by_processor(pass, cells);
-            let mut interval =
-                self.evaluation.interval(&span, &Counts { events, ..Counts::default() });
-            interval.last = last == Some(number);
-            self.divide(pass, cells, &mut interval.rows);
-            interval
+            let interval = self.interval(pass, cells, &span);
+            Interval { last: last == Some(number), ..interval }
         };
         Ok(parts.map(interval).collect())
+    }
+
+    fn interval(&self, pass: &TracePassCounts<'_>, cells: &[&Cell], span: &Span) -> Interval {
+        let events = self.by_processor(pass, cells);
+        let mut interval = self.evaluation.interval(span, &Counts { events, ..Counts::default() });
+        self.divide(pass, cells, &mut interval.rows);
+        interval
+    }
+
+    /// All that was counted, as one interval.
+    pub(super) fn whole(&self, span: &Span) -> Interval {
+        let cells = |pass: &TracePassCounts<'_>| self.interval(pass, &pass.cells, span);
+        self.passes
+            .first()
+            .map_or_else(|| self.evaluation.interval(span, &Counts::default()), cells)
+    }
+
+    /// What the shown threads did on each processor.
+    pub(super) fn by_processor_of_all(&self) -> BTreeMap<u32, Sums> {
+        let cells: Vec<&Cell> = self.passes.iter().flat_map(|pass| pass.cells.clone()).collect();
+        summed(&cells, |cell| u32::from(cell.processor))
     }
 
     /// Adds the rows of the threads or processes, if they are requested.

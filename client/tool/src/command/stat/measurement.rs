@@ -3,7 +3,7 @@
 use super::by_process::Samples;
 use super::evaluate::{Evaluation, Span};
 use super::interval_writer::{IntervalWriter, owns_output};
-use super::openmetrics::Exposition;
+use super::openmetrics::{Exposed, Exposition};
 use super::result::Interval;
 use crate::cli::args;
 use crate::output::error::{Error, Result};
@@ -95,7 +95,7 @@ impl<'a> Measurement<'a> {
             runner.check_can_be_sampled()?;
         }
         let exposition = match options.openmetrics.clone() {
-            Some(path) => Some(Exposition::new(path, ctx, event_set, output)?),
+            Some(path) => Some(Exposition::new(path, Exposed::of_session(ctx, event_set), output)?),
             None => None,
         };
         let interval = options.interval.map(time::interval).transpose()?;

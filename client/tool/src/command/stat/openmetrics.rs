@@ -14,6 +14,7 @@ use crate::target::context::Context;
 use halprof_measure::describe;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
+use halprof_measure::selection::EventSpec;
 use halprof_profile::file::write_whole;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -22,6 +23,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
@@ -30,17 +32,38 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The part that is the same in every reading.
 #[derive(Debug)]
-struct Machine {
-    info: MachineInfo,
-    interface: &'static str,
-    event_set: EventSet,
-    frequency: u64,
+pub(super) struct Exposed {
+    pub(super) info: MachineInfo,
+    /// What counts.
+    pub(super) interface: &'static str,
+    pub(super) processors: Vec<Processor>,
+    /// The sources in their order, each with the processors that count it.
+    pub(super) sources: Vec<(String, Vec<u32>)>,
+    /// The ticks of the times of counts in a second.
+    pub(super) frequency: u64,
+}
+
+impl Exposed {
+    /// What a session of the driver counts.
+    pub(super) fn of_session(ctx: &mut Context, event_set: &EventSet) -> Self {
+        let able = |event: &EventSpec| {
+            let able = event_set.selected().filter(|one| event_set.counts_on(event, one));
+            (event.label.clone(), able.map(|one| one.index).collect())
+        };
+        Self {
+            info: ctx.machine_info.clone(),
+            interface: describe::interface_name(ctx.machine.interface()),
+            processors: event_set.selected().copied().collect(),
+            sources: event_set.events.iter().map(able).collect(),
+            frequency: ctx.machine.frequency(),
+        }
+    }
 }
 
 /// The file that each reading replaces.
 pub(super) struct Exposition<'a> {
     path: PathBuf,
-    machine: Arc<Machine>,
+    machine: Arc<Exposed>,
     rates: Rates,
     readings: u64,
     /// Readings that were due but did not take place.
@@ -51,12 +74,7 @@ pub(super) struct Exposition<'a> {
 }
 
 impl<'a> Exposition<'a> {
-    pub(super) fn new(
-        path: PathBuf,
-        ctx: &mut Context,
-        event_set: &EventSet,
-        output: &'a Output,
-    ) -> Result<Self> {
+    pub(super) fn new(path: PathBuf, exposed: Exposed, output: &'a Output) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Err(Error::usage(
                 "`--openmetrics -` is not a file that can be replaced",
@@ -65,13 +83,8 @@ impl<'a> Exposition<'a> {
         }
         Ok(Self {
             path,
-            rates: Rates::new(ctx.machine.frequency()),
-            machine: Arc::new(Machine {
-                info: ctx.machine_info.clone(),
-                interface: describe::interface_name(ctx.machine.interface()),
-                event_set: event_set.clone(),
-                frequency: ctx.machine.frequency(),
-            }),
+            rates: Rates::new(exposed.frequency),
+            machine: Arc::new(exposed),
             readings: 0,
             missed: 0,
             failing: false,
@@ -123,17 +136,12 @@ impl<'a> Exposition<'a> {
     }
 
     fn cells(&self, interval: &Interval) -> Vec<Cell> {
-        let event_set = &self.machine.event_set;
         let mut cells = Vec::new();
-        for (source, event) in event_set.events.iter().enumerate() {
-            let able = event_set.selected().filter(|one| event_set.counts_on(event, one));
-            cells.extend(able.filter_map(|processor| {
-                let index = processor.index as usize;
+        for (source, (name, able)) in self.machine.sources.iter().enumerate() {
+            cells.extend(able.iter().filter_map(|processor| {
+                let index = *processor as usize;
                 Some(Cell {
-                    labels: [
-                        ("source", event.label.clone()),
-                        ("processor", processor.index.to_string()),
-                    ],
+                    labels: [("source", name.clone()), ("processor", processor.to_string())],
                     count: *self.rates.totals().get(index)?.get(source)?,
                     rate: interval.rate(index, source),
                 })
@@ -145,7 +153,7 @@ impl<'a> Exposition<'a> {
 
 #[derive(Debug)]
 struct Reading {
-    machine: Arc<Machine>,
+    machine: Arc<Exposed>,
     cells: Vec<Cell>,
     readings: u64,
     missed: u64,
@@ -252,7 +260,7 @@ impl Reading {
         let help = "The processors that are counted on";
         let mut processors =
             encoder.encode_descriptor("processor_info", help, None, MetricType::Gauge)?;
-        for processor in machine.event_set.selected() {
+        for processor in &machine.processors {
             let core_type = describe::core_type(processor).unwrap_or_default();
             let labels = vec![
                 ("processor", processor.index.to_string()),

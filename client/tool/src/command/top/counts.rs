@@ -9,7 +9,6 @@ use crate::results::count_row::CountRow;
 use crate::results::counts::{Counts, EventCounts};
 use crate::results::errata;
 use crate::results::view::RowBuilder;
-use crate::select::event_set::EventSet;
 use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use schemars::JsonSchema;
@@ -44,7 +43,8 @@ pub(crate) struct RatedCount {
 
 /// The readings, evaluated.
 pub(super) struct LiveCounts<'a> {
-    event_set: &'a EventSet,
+    /// What these counts of the processors say of each event.
+    by_event: &'a dyn Fn(&[Vec<Count>]) -> Vec<EventCounts>,
     view: RowBuilder<'a>,
     rates: Rates,
     interval: Interval,
@@ -52,18 +52,20 @@ pub(super) struct LiveCounts<'a> {
 }
 
 impl<'a> LiveCounts<'a> {
-    pub(super) fn new(event_set: &'a EventSet, view: RowBuilder<'a>) -> Self {
-        let events = event_set.events.len();
-        let processors = event_set.selected().map(|one| one.index as usize + 1).max();
+    pub(super) fn new(
+        by_event: &'a dyn Fn(&[Vec<Count>]) -> Vec<EventCounts>,
+        view: RowBuilder<'a>,
+    ) -> Self {
+        let events = view.events.len();
+        let processors = view.processors.iter().map(|one| one.index as usize + 1).max();
         let mut rates = Rates::new(view.frequency);
         // Before the first reading, each row is there with nothing counted.
         let interval = rates.take(vec![vec![Count::default(); events]; processors.unwrap_or(0)]);
-        Self { event_set, view, rates, interval, elapsed: Duration::ZERO }
+        Self { by_event, view, rates, interval, elapsed: Duration::ZERO }
     }
 
     /// Takes a reading.
-    pub(super) fn take(&mut self, elapsed: Duration, snapshot: &[Vec<Count>]) {
-        let counts = self.event_set.counts(&self.event_set.indexes(), snapshot);
+    pub(super) fn take(&mut self, elapsed: Duration, counts: Vec<Vec<Count>>) {
         self.interval = self.rates.take(counts);
         self.elapsed = elapsed;
     }
@@ -101,7 +103,7 @@ impl<'a> LiveCounts<'a> {
     }
 
     fn counts(&self, counts: &[Vec<Count>]) -> Counts {
-        let events = EventCounts::new(self.event_set, &self.event_set.indexes(), None, counts);
+        let events = (self.by_event)(counts);
         Counts { events, ..Counts::default() }
     }
 

@@ -29,7 +29,7 @@ use halprof_measure::{Refusal, Session};
 use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::aggregate::share::Share;
-use halprof_profile::file::{Live, Recording, Sink, Statistics, cannot_count};
+use halprof_profile::file::{Live, Recording, Sink, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use halprof_profile::views::report::{self as reports, Query, Report, SourceSection};
 use shared_types::Sample;
@@ -40,22 +40,25 @@ use std::time::Duration;
 /// The rows that `--once` prints of each source.
 const ROWS: usize = 20;
 
+/// What is sampled while somebody watches.
+pub(super) trait LiveSamples {
+    /// Takes over what has come, as often as the run is looked at.
+    fn drain(&mut self, elapsed_ns: u64) -> Result<()>;
+    /// What came since the last interval.
+    fn interval(&mut self, elapsed_ns: u64) -> Result<(Recording, Vec<Sample>)>;
+}
+
 pub(super) fn run(
     options: &args::Top,
     tables: Vec<Vec<Key>>,
-    (event_set, interval): (&EventSet, Duration),
-    mut runner: Runner,
-    ctx: &mut Context,
+    (mut runner, state, interval): (Runner, State, Duration),
+    sampling: &mut dyn LiveSamples,
     output: &Output,
 ) -> Result<u32> {
     let processes = filters::patterns(&options.process);
     let filter = Filter { processes, ..Filter::default() };
     let query = Query { tables, filter, ..Query::default() };
     let path = options.naming.path(output)?.loaded_here();
-    let state = State::new(&ctx.machine_info, interval);
-    let sampling = Sampling::start(event_set, &runner, ctx);
-    let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
-    output.warn_all(&sampling.warnings);
     if options.once {
         runner.begin()?;
         let elapsed_ns = runner.run(Every::step(STEP_NS), |tick| {
@@ -66,9 +69,6 @@ pub(super) fn run(
         let sampled = sampling.interval(elapsed_ns)?;
         let report = Report::live(sampled, &query, &mut nothing_open(&path))?;
         return print(&report, elapsed_ns, output);
-    }
-    for (source, processors) in event_set.excluded_cpus() {
-        output.warn(&cannot_count(&source, &processors));
     }
     let mut reports = Reports::begin(query, path);
     super::show(&mut runner, interval, state, |tick| {
@@ -113,18 +113,22 @@ fn print(report: &Report, elapsed_ns: u64, output: &Output) -> Result<u32> {
 }
 
 /// A session whose samples go to a recording in memory.
-struct Sampling<'a> {
+pub(super) struct Sampling<'a> {
     session: Session<'a, Backend>,
     recorder: Recorder<'a, Live>,
     event_set: &'a EventSet,
     /// All sources of the event set.
     indexes: Vec<usize>,
     rates: Rates,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Sampling<'a> {
-    fn start(event_set: &'a EventSet, runner: &Runner, ctx: &'a mut Context) -> Result<Self> {
+    pub(super) fn start(
+        event_set: &'a EventSet,
+        runner: &Runner,
+        ctx: &'a mut Context,
+    ) -> Result<Self> {
         let machine = ctx.machine.description;
         let indexes = event_set.indexes();
         let (mut session, effective) = configured(&mut ctx.connection, event_set, &indexes, true)?;
@@ -144,7 +148,9 @@ impl<'a> Sampling<'a> {
             recorder,
         })
     }
+}
 
+impl LiveSamples for Sampling<'_> {
     /// Moves the contents of the rings to the recording.
     fn drain(&mut self, elapsed_ns: u64) -> Result<()> {
         self.recorder.step(&mut self.session, &self.indexes, elapsed_ns)?;
@@ -155,7 +161,6 @@ impl<'a> Sampling<'a> {
         refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 
-    /// What came since the last interval.
     fn interval(&mut self, elapsed_ns: u64) -> Result<(Recording, Vec<Sample>)> {
         let statistics = self.session.statistics()?;
         let interval = self.rates.take(self.session.snapshot()?);

@@ -6,19 +6,23 @@ use crate::output::table::Width;
 use crate::output::{Form, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
+use halprof_etw::clock::ClockType;
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
+use halprof_etw::{Clock, PointerSize};
+use halprof_measure::tracing::live::{Consumer, Flushed, Record, Started};
 use halprof_measure::tracing::session::{
     ProfileSource, SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
 };
 use halprof_measure::{Error, Result};
-use sim_etw::write::{Origin, Session, Writer};
+use sim_etw::write::{Origin, Session, Writer, content};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A context whose backend measures by a trace, on a Skylake.
@@ -50,19 +54,31 @@ pub(crate) struct Log {
     pub(crate) taken: usize,
     /// Whether a session runs.
     pub(crate) running: bool,
+    /// What a session has lost at each flush.
+    pub(crate) lost: u64,
 }
 
 /// The backend.
 struct ScriptedTracing {
     folder: TempDir,
     log: Rc<RefCell<Log>>,
+    consumer: Option<Arc<dyn Consumer>>,
+    has_delivered: bool,
 }
 
 impl ScriptedTracing {
     /// A backend without sessions, with the log to look at and to change.
     fn new() -> io::Result<(Self, Rc<RefCell<Log>>)> {
         let log = Rc::<RefCell<Log>>::default();
-        Ok((Self { folder: tempfile::tempdir()?, log: Rc::clone(&log) }, log))
+        Ok((
+            Self {
+                folder: tempfile::tempdir()?,
+                log: Rc::clone(&log),
+                consumer: None,
+                has_delivered: false,
+            },
+            log,
+        ))
     }
 }
 
@@ -104,6 +120,52 @@ impl Tracing for ScriptedTracing {
         let path = self.folder.path().join("session.etl");
         write(&path, log.requests.last().expect("it was started"));
         Ok((TraceFile::new(path), TraceState { events_lost: 7, ..TraceState::default() }))
+    }
+
+    fn start_delivery(
+        &mut self,
+        request: &TraceRequest,
+        consumer: Arc<dyn Consumer>,
+    ) -> Result<Started> {
+        let sampled = self.start(request)?;
+        let clock = Clock::new(ClockType::PerformanceCounter, 10_000_000, 1000);
+        self.consumer = Some(consumer);
+        Ok(Started { sampled, clock: clock.expect("a frequency") })
+    }
+
+    fn flush_delivery(&mut self) -> Result<Flushed> {
+        let log = self.log.borrow();
+        if log.ended.is_some() && self.has_delivered {
+            return Err(Error::unavailable("another program stopped the session", "Try again."));
+        }
+        if let (Some(consumer), false) = (&self.consumer, self.has_delivered) {
+            deliver(consumer.as_ref(), log.requests.last().expect("it was started"));
+            self.has_delivered = true;
+        }
+        Ok(Flushed { time: 2000, is_delivered: true, lost: log.lost })
+    }
+
+    fn stop_delivery(&mut self) -> Result<TraceState> {
+        let mut log = self.log.borrow_mut();
+        log.running = false;
+        if let Some(consumer) = self.consumer.take() {
+            if !self.has_delivered {
+                deliver(consumer.as_ref(), log.requests.last().expect("it was started"));
+            }
+            consumer.ended();
+        }
+        Ok(TraceState { ended: log.ended, ..TraceState::default() })
+    }
+}
+
+/// Delivers the slice of [`write`].
+fn deliver(consumer: &dyn Consumer, request: &TraceRequest) {
+    for (time, old_thread, new_thread) in [(1002i64, 0, 8), (1012, 8, 0)] {
+        let values = vec![10 * (time - 1000).cast_unsigned(); request.counted.len()];
+        let values: Vec<u8> = values.iter().copied().flat_map(u64::to_le_bytes).collect();
+        let kind = EventKind::Switch(Switch { new_thread, old_thread, ..Switch::default() });
+        let (id, payload) = content(&kind, PointerSize::Eight).expect("it can be written");
+        consumer.record(&Record { time, processor: 0, id, payload: &payload, values: &values });
     }
 }
 

@@ -3,19 +3,26 @@
 use super::super::run;
 use crate::cli::args::Commands;
 use crate::output::error::Result;
-use crate::run::tracing::fake::{command, context};
-use halprof_measure::tracing::session::TraceRequest;
+use crate::run::tracing::fake::{Log, command, context};
+use halprof_measure::tracing::session::{TraceEnd, TraceRequest};
 use serde_json::Value;
 
 /// The result while others hold some of the two counters, and what each session was to count.
 fn stat(arguments: &[&str], taken: usize) -> (Result<Value>, Vec<Vec<u32>>) {
+    stat_while(arguments, |log| log.taken = taken)
+}
+
+/// The result while the backend is as `set` says.
+fn stat_while(arguments: &[&str], set: impl FnOnce(&mut Log)) -> (Result<Value>, Vec<Vec<u32>>) {
     let (mut ctx, log) = context();
-    log.borrow_mut().taken = taken;
+    set(&mut log.borrow_mut());
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("stat.json");
     let file = path.to_str().expect("UTF-8");
+    let has_length = arguments.contains(&"-d");
+    let length: &[&str] = if has_length { &[] } else { &["-d", "0.01"] };
     let (Commands::Stat(options), output) =
-        command(&[&["stat", "-d", "0.01", "-o", file], arguments].concat())
+        command(&[&["stat", "-o", file], length, arguments].concat())
     else {
         panic!("{arguments:?}");
     };
@@ -32,7 +39,7 @@ fn stat(arguments: &[&str], taken: usize) -> (Result<Value>, Vec<Vec<u32>>) {
 
 #[test]
 fn of_what_nobody_named_as_much_is_counted_as_there_are_free_counters() {
-    let by_thread = ["-e", "instructions,cycles", "--by", "thread", "-I", "5"];
+    let by_thread = ["-e", "instructions,cycles", "--by", "thread", "-I", "100"];
     for (arguments, taken, requests, left_out) in [
         (&[][..], 0, &[&[19, 2][..]][..], None),
         (&by_thread, 0, &[&[2, 19]], None),
@@ -67,4 +74,34 @@ fn a_session_ends_whatever_ends_the_counting() {
         assert_eq!(counted, requests, "{arguments:?}");
         assert_eq!(result.expect_err("refused").code(), code, "{arguments:?}");
     }
+}
+
+/// Two intervals of a session that another program stops after the first, or that loses events.
+#[test]
+fn intervals_end_with_the_session_and_say_what_it_lost() {
+    let arguments = ["-e", "instructions,cycles", "-I", "60", "-d", "0.15"];
+    for (ended, lost, expected) in [
+        (None, 0, None),
+        (Some(TraceEnd::Stopped), 0, Some("measuring ended early: another program stopped")),
+        (None, 3, Some("lost 3 events")),
+    ] {
+        let (result, _) = stat_while(&arguments, |log| {
+            (log.ended, log.lost) = (ended, lost);
+        });
+        let result = result.expect("counted");
+        let warnings = result["warnings"].to_string();
+        assert!(expected.is_none_or(|said| warnings.contains(said)), "{warnings}");
+        let intervals = result["intervals"].as_array().expect("intervals");
+        let values = |counts: &Value| counts[0]["value"].as_u64().unwrap_or(0);
+        let sum: u64 = intervals.iter().map(|interval| values(&interval["counts"])).sum();
+        assert_eq!(sum, values(&result["counts"]), "{result}");
+        assert_eq!(sum, 100);
+    }
+}
+
+#[test]
+fn intervals_in_which_windows_does_not_deliver_are_refused() {
+    let (result, counted) = stat(&["-I", "49"], 0);
+    assert_eq!(result.expect_err("refused").code(), "usage");
+    assert!(counted.is_empty());
 }

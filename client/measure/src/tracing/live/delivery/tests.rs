@@ -1,0 +1,143 @@
+//! Events in the order in which processors deliver them, on a backend that delivers what a test says.
+
+use super::*;
+use crate::error::Error;
+use crate::tracing::session::{ProfileSource, TraceFile};
+use halprof_etw::bytes::{Layout, Output};
+use halprof_etw::clock::ClockType;
+use halprof_etw::id::group;
+use halprof_etw::payload::processor::Switch;
+
+/// An event that is about to be delivered: its time, its processor, and its payload.
+type Coming = (i64, u16, Vec<u8>);
+
+#[derive(Default)]
+struct Scripted {
+    consumer: Option<Arc<dyn Consumer>>,
+    /// What each flush delivers, and when it is.
+    flushes: Vec<(Vec<Coming>, i64)>,
+    last: Vec<Coming>,
+    lost: u64,
+}
+
+impl Scripted {
+    fn deliver(&self, events: &[Coming]) {
+        let consumer = self.consumer.as_deref().expect("a session");
+        for (time, processor, payload) in events {
+            let id = EventId::Kernel { group: group::THREAD, opcode: 36, version: 4 };
+            let values = time.to_le_bytes();
+            let (time, processor) = (*time, *processor);
+            consumer.record(&Record { time, processor, id, payload, values: &values });
+        }
+    }
+}
+
+impl Tracing for Scripted {
+    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
+        Ok(Vec::new())
+    }
+
+    fn counters(&mut self) -> Result<Option<u32>> {
+        Ok(None)
+    }
+
+    fn start(&mut self, _: &TraceRequest) -> Result<Vec<SampledSource>> {
+        Err(Error::Internal("not scripted".to_owned()))
+    }
+
+    fn state(&mut self) -> Result<TraceState> {
+        Ok(TraceState::default())
+    }
+
+    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
+        Err(Error::Internal("not scripted".to_owned()))
+    }
+
+    fn start_delivery(&mut self, _: &TraceRequest, to: Arc<dyn Consumer>) -> Result<Started> {
+        self.consumer = Some(to);
+        let clock = Clock::new(ClockType::PerformanceCounter, 1_000_000_000, 0).expect("a clock");
+        Ok(Started { sampled: Vec::new(), clock })
+    }
+
+    fn flush_delivery(&mut self) -> Result<Flushed> {
+        let (events, time) = self.flushes.remove(0);
+        self.deliver(&events);
+        Ok(Flushed { time, is_delivered: true, lost: self.lost })
+    }
+
+    fn stop_delivery(&mut self) -> Result<TraceState> {
+        self.deliver(&self.last);
+        self.consumer.take().expect("a session").ended();
+        Ok(TraceState { events_lost: 7, ..TraceState::default() })
+    }
+}
+
+fn switch() -> Vec<u8> {
+    let mut output = Output { bytes: Vec::new(), pointer_size: PointerSize::Eight };
+    Switch::default().write(&mut output);
+    output.bytes
+}
+
+fn at(times: &[(i64, u16)]) -> Vec<Coming> {
+    times.iter().map(|&(time, processor)| (time, processor, switch())).collect()
+}
+
+fn started(backend: &mut Scripted) -> Delivery {
+    Delivery::start(backend, &TraceRequest::default()).expect("it starts").0
+}
+
+/// What is newer than a flush waits for the next one: another processor may still have something older.
+#[test]
+fn events_are_in_the_order_of_time_across_processors_and_flushes() {
+    let mut backend = Scripted {
+        flushes: vec![
+            (at(&[(1, 0), (4, 0), (12, 0), (2, 1), (3, 1)]), 10),
+            (at(&[(13, 0), (11, 1), (21, 1)]), 20),
+        ],
+        last: at(&[(22, 0)]),
+        ..Scripted::default()
+    };
+    let mut delivery = started(&mut backend);
+    let mut read = Vec::new();
+    for expected in [&[1, 2, 3, 4][..], &[11, 12, 13]] {
+        delivery
+            .flush(&mut backend, &mut |event| {
+                assert_eq!(event.counters.iter().collect::<Vec<_>>(), [event.time.cast_unsigned()]);
+                read.push(event.time);
+            })
+            .expect("flushed");
+        assert_eq!(std::mem::take(&mut read), expected);
+    }
+    let state = delivery.stop(&mut backend, &mut |event| read.push(event.time)).expect("stopped");
+    assert_eq!((read, state.events_lost, delivery.missing().lost), (vec![21, 22], 7, 7));
+}
+
+#[test]
+fn what_comes_faster_than_it_is_read_is_dropped_and_counted() {
+    let large = vec![0; 60_000];
+    let events = WAITING_BYTES / large.len() + 10;
+    let flood: Vec<Coming> = (1..).take(events).map(|time| (time, 3, large.clone())).collect();
+    let flushes = vec![(flood, i64::MAX), (at(&[(5_000, 3), (5_001, 3)]), i64::MAX)];
+    let mut backend = Scripted { flushes, lost: 2, ..Scripted::default() };
+    let mut delivery = started(&mut backend);
+    let mut read = 0;
+    delivery.flush(&mut backend, &mut |_| read += 1).expect("flushed");
+    let Missing { lost, dropped, .. } = delivery.missing();
+    assert_eq!((read + dropped, lost), (events as u64, 2));
+    assert!((10..30).contains(&dropped), "{dropped}");
+    let mut gaps = Vec::new();
+    delivery.flush(&mut backend, &mut |event| gaps.push(event.is_after_gap)).expect("flushed");
+    assert_eq!(gaps, [true, false]);
+}
+
+#[test]
+fn a_payload_that_is_too_short_is_damage() {
+    let flushes = vec![(vec![(1, 0, vec![0; 5])], 10)];
+    let mut backend = Scripted { flushes, ..Scripted::default() };
+    let mut delivery = started(&mut backend);
+    let mut kinds = Vec::new();
+    delivery
+        .flush(&mut backend, &mut |event| kinds.push(event.kind == EventKind::Damaged))
+        .expect("flushed");
+    assert_eq!((kinds, delivery.missing().damage.count(Cause::Payload)), (vec![true], 1));
+}
