@@ -609,6 +609,7 @@ fn by_keys() -> String {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Report {
     /// Recordings made by `halprof record`, or traces (.etl); several are added up, and `--by machine`
     /// tells them apart

@@ -115,7 +115,7 @@ fn a_copy_of_an_open_file_has_its_empty_end_named() {
     let (_folder, path) = folder();
     let copy = path.with_extension("etl");
     let mut bytes = fs::read(trace).expect("a trace");
-    bytes.extend([0; 5 * 4096]);
+    bytes.resize(bytes.len() + 5 * 4096, 0);
     fs::write(&copy, bytes).expect("written");
     let ran = halprof(&format!("report --events {}", text(&copy)));
     assert_eq!(ran.status, 5, "{}", ran.stderr);

@@ -434,7 +434,9 @@ impl<'a> Counter<'a> {
     /// The counts that rest on one slice whose outer value nothing confirms.
     fn doubts(&self, cells: &Cells) -> Vec<String> {
         let mut all = Sums::default();
-        cells.values().for_each(|sums| all.add(sums));
+        for sums in cells.values() {
+            all.add(sums);
+        }
         let edges = self.spans.values().flat_map(|span| span.edges.iter().flatten());
         let mut doubts = BTreeMap::new();
         for (counts, time_ns) in edges {
