@@ -646,7 +646,7 @@ pub(crate) struct Report {
     pub(crate) off_cpu: bool,
     /// Show what kinds of events a trace (.etl) has, and how many of each, whether halprof reads them or
     /// not
-    #[arg(long, help_heading = WHAT)]
+    #[arg(long, help_heading = RARE)]
     pub(crate) events: bool,
     /// Compare FILE with these recordings: totals first, then rows, largest increase first. Several
     /// files on a side are runs of the same program; three or more show how much runs vary
