@@ -11,8 +11,8 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::read::ReadRef;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile};
 use object::{
-    Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
-    SymbolFlags, SymbolKind, pe,
+    Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionFlags,
+    SectionKind, SymbolFlags, SymbolKind, elf, pe,
 };
 use std::io::Read;
 use std::ops::Range;
@@ -105,7 +105,7 @@ impl Image {
             return Err("it is neither PE nor ELF".to_owned());
         }
         let base = base(file);
-        let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+        let code = file.sections().filter(is_code);
         Ok(Self {
             path: path.to_owned(),
             identity: identity(file),
@@ -189,6 +189,15 @@ impl Code<'_> {
             }
         })
     }
+}
+
+/// Whether a section is code, also in an ELF file with separate symbols, where it has no bytes.
+fn is_code<'a>(section: &impl ObjectSection<'a>) -> bool {
+    let executable = match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(elf::SHF_EXECINSTR),
+        _ => false,
+    };
+    executable || section.kind() == SectionKind::Text
 }
 
 fn parse(bytes: &Bytes) -> Result<object::File<'_, &Bytes>, String> {

@@ -525,6 +525,12 @@ fn separated_and_missing_dwarf() {
     let (frame, told) = opened(whole.clone(), ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert!(matches!(frame.line, Some(21 | 22)), "{frame:?}");
+    // The separate file has the table of symbols too, and the module none.
+    let bare = built.folder.path().join("bare");
+    objcopy(&["--strip-all", "--remove-section=.gnu_debuglink"], &[&built.file, &bare]);
+    objcopy(&[&link], &[&bare]);
+    let all = Executable::open(&bare, &SymbolPath::default()).expect("a program").functions();
+    assert!(all.iter().any(|function| function.name == "wait"), "{all:?}");
     // A file of another build is not used.
     let Some(other) = binaries::other_elf() else { return };
     objcopy(&["--only-keep-debug"], &[&other.file, &debug]);
