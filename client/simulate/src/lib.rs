@@ -9,6 +9,8 @@
 //! caches.
 
 pub mod cache;
+#[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
+mod modules;
 pub mod registers;
 #[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
 pub mod run;

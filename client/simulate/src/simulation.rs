@@ -9,7 +9,7 @@ use crate::registers::Registers;
 use halprof_profile::views::annotate::intel;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,
-    InstructionInfoOptions, MemorySize, Mnemonic, OpAccess, OpKind,
+    InstructionInfoOptions, MemorySize, Mnemonic, OpAccess, OpKind, Register,
 };
 use rustc_hash::FxHashMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -95,9 +95,21 @@ pub struct InstructionRow {
     pub file: Option<String>,
     /// The line in this file.
     pub line: Option<u32>,
+    /// What it called, most often first; absent if it called nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallTarget>,
     /// Its counts.
     #[serde(flatten)]
     pub counts: Counts,
+}
+
+/// A function that an instruction called.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct CallTarget {
+    /// Its module and name, or the module and an address in it.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -140,7 +152,23 @@ impl Simulation {
         address.wrapping_sub(self.start) < self.code.len() as u64
     }
 
-    /// The instruction at an address of the range.
+    /// Whether the code has 32 bits.
+    pub const fn is_32_bit(&self) -> bool {
+        self.is_32_bit
+    }
+
+    /// Whether the instruction at an address is known.
+    pub fn knows(&self, address: u64) -> bool {
+        self.contains(address) || self.decoded.contains_key(&address)
+    }
+
+    /// Takes the bytes of an instruction outside of the range.
+    pub fn learn(&mut self, address: u64, bytes: &[u8]) {
+        let instruction = decoder(bytes, address, self.is_32_bit).decode();
+        self.decoded.insert(address, instruction);
+    }
+
+    /// The instruction at an address of the range, or one that was learnt.
     pub fn instruction(&mut self, address: u64) -> Instruction {
         if let Some(&instruction) = self.decoded.get(&address) {
             return instruction;
@@ -208,13 +236,19 @@ impl Simulation {
         }
     }
 
+    /// What was executed outside of the range, by address.
+    pub fn outside(&self) -> impl Iterator<Item = (u64, &Counts)> {
+        let all = self.executed.iter().map(|(&address, counts)| (address, counts));
+        all.filter(|&(address, _)| !self.contains(address))
+    }
+
     /// The instructions of the range in order, by their addresses in memory: those that were executed,
     /// and between them what the bytes decode to.
     pub fn rows(&self) -> Vec<InstructionRow> {
         let mut formatter = intel();
         let mut rows = Vec::new();
         let mut next = self.start;
-        let mut executed = self.executed.iter().peekable();
+        let mut executed = self.executed.range(self.start..).peekable();
         while self.contains(next) {
             let known = executed.next_if(|&(&address, _)| address <= next);
             let address = known.map_or(next, |(&address, _)| address);
@@ -231,6 +265,7 @@ impl Simulation {
                 code: self.bytes_from(address).iter().copied().take(length).collect(),
                 file: None,
                 line: None,
+                calls: Vec::new(),
                 counts: counts.unwrap_or_else(|| no_counts(&self.caches)),
             });
             next = address.wrapping_add(length as u64);
@@ -274,6 +309,43 @@ pub fn flow(instruction: &Instruction) -> Flow {
         FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
         FlowControl::Return => Flow::Return,
         _ => Flow::Local,
+    }
+}
+
+/// Whether an instruction is a trap of the program's own: INT3, INT1 or INT 3.
+pub fn traps(instruction: &Instruction) -> bool {
+    [Mnemonic::Int3, Mnemonic::Int1].contains(&instruction.mnemonic())
+        || (instruction.mnemonic() == Mnemonic::Int && instruction.immediate8() == 3)
+}
+
+/// Whether an instruction lets no trap come before the end of the next one: it loads SS.
+pub fn delays_traps(instruction: &Instruction) -> bool {
+    [Mnemonic::Mov, Mnemonic::Pop].contains(&instruction.mnemonic())
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register() == Register::SS
+}
+
+/// Whether the kernel returns with the flags in R11, the trap flag included.
+pub fn keeps_flags(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Syscall
+}
+
+/// The address of the pointer through which code jumps that does nothing else: the stub of a function in
+/// another module.
+pub fn stub_pointer(code: &[u8], address: u64, is_32_bit: bool) -> Option<u64> {
+    let mut instructions = decoder(code, address, is_32_bit).into_iter();
+    let marks = [Mnemonic::Endbr64, Mnemonic::Endbr32];
+    let jump = instructions.find(|instruction| !marks.contains(&instruction.mnemonic()))?;
+    let is_jump = jump.flow_control() == FlowControl::IndirectBranch
+        && jump.op0_kind() == OpKind::Memory
+        && jump.memory_index() == Register::None;
+    if !is_jump {
+        return None;
+    }
+    match jump.memory_base() {
+        Register::RIP | Register::EIP => Some(jump.ip_rel_memory_address()),
+        Register::None if is_32_bit => Some(jump.memory_displacement64()),
+        _ => None,
     }
 }
 

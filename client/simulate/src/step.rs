@@ -30,6 +30,31 @@ impl Debuggee {
         Ok(())
     }
 
+    /// Removes a breakpoint, if there is one.
+    fn unbreak_at(&mut self, address: u64) -> io::Result<()> {
+        if let Some(original) = self.breakpoints.remove(&address) {
+            self.write(address, &[original])?;
+        }
+        Ok(())
+    }
+
+    /// Reads the code at an address as the program has it, as far as an instruction can reach.
+    fn read_code(&self, address: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; INSTRUCTION_MAX as usize];
+        if self.read(address, &mut bytes).is_err() {
+            // What follows the page may not be there.
+            bytes.truncate((PAGE - address % PAGE).min(INSTRUCTION_MAX) as usize);
+            self.read(address, &mut bytes)?;
+        }
+        let end = address.saturating_add(bytes.len() as u64);
+        for (&at, &original) in self.breakpoints.range(address..end) {
+            if let Some(byte) = bytes.get_mut((at - address) as usize) {
+                *byte = original;
+            }
+        }
+        Ok(bytes)
+    }
+
     fn breaks_at(&self, address: u64) -> bool {
         self.breakpoints.contains_key(&address)
     }
@@ -50,6 +75,12 @@ enum Event {
     /// The program has ended with this status.
     Ended(u32),
 }
+
+/// The longest instruction has 15 bytes.
+const INSTRUCTION_MAX: u64 = 15;
+
+/// The smallest page.
+const PAGE: u64 = 4096;
 
 /// INT3, which is one byte.
 const BREAKPOINT: u8 = 0xCC;

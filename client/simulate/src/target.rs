@@ -25,12 +25,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Finds the requested range in the program's file.
-    pub(crate) fn find(range: &str, executable: &Executable) -> Result<Self> {
+    /// Finds the requested range in a file; `None` if it has no function of that name.
+    pub(crate) fn find(range: &str, executable: &Executable) -> Result<Option<Self>> {
         let (start, length) = split(range);
-        let mut target = match parse_hexadecimal(start) {
-            Some(address) => at(address, executable)?,
+        let found = match parse_hexadecimal(start) {
+            Some(address) => Some(at(address, executable)?),
             None => named(start, executable, executable.functions())?,
+        };
+        let Some(mut target) = found else {
+            return Ok(None);
         };
         if let Some(length) = length {
             target.length = length;
@@ -42,7 +45,30 @@ impl Target {
                 "Add a length in bytes, at most 1 MiB: `SYMBOL+LENGTH`.",
             ));
         }
-        Ok(target)
+        Ok(Some(target))
+    }
+
+    /// The error if neither the program nor what it loads has the function.
+    pub(crate) fn not_found(range: &str, executable: &Executable) -> Error {
+        let (name, _) = split(range);
+        Error::usage(
+            format!(
+                "no function of {}, nor of what it loads at its start, is called `{name}`",
+                executable.module().name
+            ),
+            executable.notes().first().map_or_else(
+                || {
+                    "`*` stands for any text; functions are known where a file has symbols."
+                        .to_owned()
+                },
+                |note| format!("{note}."),
+            ),
+        )
+    }
+
+    /// Whether it is a function from its start to its end.
+    pub(crate) fn is_function(&self) -> bool {
+        !self.has_length && self.function.is_none_or(|start| start == self.start)
     }
 
     /// Refuses a range that cuts an instruction: at its start the breakpoint would change what the
@@ -147,26 +173,17 @@ fn at(address: u64, executable: &Executable) -> Result<Target> {
     })
 }
 
-fn named(name: &str, executable: &Executable, functions: Vec<Function>) -> Result<Target> {
+fn named(name: &str, executable: &Executable, functions: Vec<Function>) -> Result<Option<Target>> {
     let functions = executable.meant(&mut FunctionPattern::new(name), functions);
     match functions.as_slice() {
-        [function] => Ok(Target {
+        [function] => Ok(Some(Target {
             symbol: Some(function.name.clone()),
             start: function.start,
             length: function.end - function.start,
             function: None,
             has_length: false,
-        }),
-        [] => Err(Error::usage(
-            format!("no function of {} is called `{name}`", executable.module().name),
-            executable.notes().first().map_or_else(
-                || {
-                    "`*` stands for any text; functions are known where the program has symbols."
-                        .to_owned()
-                },
-                |note| format!("{note}."),
-            ),
-        )),
+        })),
+        [] => Ok(None),
         several => Err(Error::usage(
             format!("`{name}` is the name of {} functions", several.len()),
             format!("Choose one: {}.", choices(several, executable)),

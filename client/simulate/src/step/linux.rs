@@ -1,7 +1,8 @@
 //! Single-stepping with ptrace.
 #![expect(clippy::unused_self, reason = "on Windows the same functions need it")]
 
-use super::{BREAKPOINT, Event, Thread};
+use super::{BREAKPOINT, Event, TRAP_FLAG, Thread};
+use crate::modules::Loaded;
 use crate::registers::Registers;
 use nix::errno::Errno;
 use nix::sys::personality::{self, Persona};
@@ -89,6 +90,7 @@ impl Debuggee {
                 | Options::PTRACE_O_TRACECLONE
                 | Options::PTRACE_O_TRACEFORK
                 | Options::PTRACE_O_TRACEVFORK
+                | Options::PTRACE_O_TRACEVFORKDONE
                 | Options::PTRACE_O_TRACEEXEC,
         )?;
         let memory = memory_of(process)?;
@@ -125,6 +127,64 @@ impl Debuggee {
         let start = start.and_then(|start| u64::from_str_radix(start, 16).ok());
         let start = start.ok_or_else(|| io::Error::other("its image is not in its memory"))?;
         Ok((path, start))
+    }
+
+    /// The files in its memory, each from its first byte to its last.
+    pub(crate) fn modules(&self) -> io::Result<Vec<Loaded>> {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.process))?;
+        let mut modules: Vec<Loaded> = Vec::new();
+        for line in maps.lines() {
+            let mut fields = line.splitn(6, ' ');
+            let range = fields.next().and_then(|range| range.split_once('-'));
+            let address = |text| u64::from_str_radix(text, 16).ok();
+            let range = range.and_then(|(start, end)| Some(address(start)?..address(end)?));
+            let path = fields.nth(4).map(str::trim_start).filter(|path| path.starts_with('/'));
+            let Some((range, path)) = range.zip(path) else {
+                continue;
+            };
+            let path = PathBuf::from(path);
+            match modules.last_mut().filter(|last| last.path == path) {
+                Some(last) => last.range.end = range.end,
+                None => modules.push(Loaded { path, range }),
+            }
+        }
+        Ok(modules)
+    }
+
+    /// Runs it to its own first instruction, before which the loader has loaded what it needs.
+    pub(crate) fn load(&mut self) -> io::Result<()> {
+        let auxiliary = fs::read(format!("/proc/{}/auxv", self.process))?;
+        let size = if self.is_32_bit()? { 4 } else { 8 };
+        let number = |bytes: &[u8]| {
+            let mut wide = [0; 8];
+            wide[..size].copy_from_slice(bytes);
+            u64::from_le_bytes(wide)
+        };
+        let mut pairs = auxiliary.chunks_exact(2 * size).map(|pair| pair.split_at(size));
+        let entry = pairs.find(|(key, _)| number(key) == nix::libc::AT_ENTRY);
+        let entry = entry.map(|(_, value)| number(value));
+        let first = self.first();
+        let Some(entry) =
+            entry.filter(|&entry| self.registers(first).is_ok_and(|now| now.ip != entry))
+        else {
+            return Ok(());
+        };
+        self.break_at(entry)?;
+        self.run(first)?;
+        loop {
+            match self.wait()? {
+                Event::Trap(thread) if self.registers(thread)?.ip == entry + 1 => {
+                    self.set_ip(thread, entry)?;
+                    return self.unbreak_at(entry);
+                }
+                Event::Trap(thread) => self.pass_on(thread)?,
+                Event::Interrupted(thread) => self.run(thread)?,
+                Event::ThreadEnded(_) => {}
+                Event::Ended(_) | Event::Replaced => {
+                    return Err(io::Error::other("it ended before its first instruction"));
+                }
+            }
+        }
     }
 
     /// The thread that it starts with.
@@ -178,6 +238,20 @@ impl Debuggee {
         let mut registers = ptrace::getregs(pid(thread))?;
         registers.rip = ip;
         Ok(ptrace::setregs(pid(thread), registers)?)
+    }
+
+    /// Clears the trap flag, which the program never set, in the flags that a system call has left in
+    /// R11; returns the registers with it.
+    pub(super) fn hide_trap_flag_in_r11(
+        &self,
+        thread: Thread,
+        mut registers: Registers,
+    ) -> io::Result<Registers> {
+        let mut now = ptrace::getregs(pid(thread))?;
+        now.r11 &= !(u64::from(TRAP_FLAG) << 8);
+        registers.general[11] = now.r11;
+        ptrace::setregs(pid(thread), now)?;
+        Ok(registers)
     }
 
     /// Lets a thread run at full speed.
@@ -314,6 +388,7 @@ impl Debuggee {
     fn ptrace_event(&mut self, thread: Pid, event: i32) -> io::Result<Option<Event>> {
         use ptrace::Event::{
             PTRACE_EVENT_CLONE, PTRACE_EVENT_EXEC, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK,
+            PTRACE_EVENT_VFORK_DONE,
         };
         if event == PTRACE_EVENT_EXEC as i32 {
             // Exec ends all other threads (ptrace(2)). The breakpoints were in the old program's
@@ -324,10 +399,22 @@ impl Debuggee {
             self.resume(thread, Resume::Run)?;
             return Ok(Some(Event::Replaced));
         }
+        if event == PTRACE_EVENT_VFORK_DONE as i32 {
+            for &address in self.breakpoints.keys() {
+                self.write(address, &[BREAKPOINT])?;
+            }
+        }
         let creations = [PTRACE_EVENT_CLONE, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK];
         if creations.iter().any(|&creation| creation as i32 == event) {
             let new = Pid::from_raw(ptrace::getevent(thread)? as i32);
             let shares_memory = event != PTRACE_EVENT_FORK as i32;
+            if event == PTRACE_EVENT_VFORK as i32 {
+                // The child is not traced and runs in the program's memory, while its thread waits. Other
+                // threads may meanwhile enter the range unseen.
+                for (&address, &original) in &self.breakpoints {
+                    self.write(address, &[original])?;
+                }
+            }
             if self.new.remove(&new).is_some() {
                 self.begin(new, shares_memory)?;
             } else {
@@ -370,7 +457,7 @@ impl Debuggee {
             self.add(new);
             return self.resume(new, Resume::Run);
         }
-        // After vfork the memory is still shared with the program, which needs the breakpoints.
+        // Memory that is still shared is the program's, which needs the breakpoints.
         if !shares_memory {
             let memory = memory_of(new)?;
             for (&address, &original) in &self.breakpoints {

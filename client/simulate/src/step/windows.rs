@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "the debugger functions of Windows")]
 
 use super::{BREAKPOINT, Event, Thread};
+use crate::modules::Loaded;
 use crate::registers::Registers;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ use windows_sys::Win32::Foundation::{
     CloseHandle, DBG_CONTINUE, DBG_EXCEPTION_NOT_HANDLED, EXCEPTION_BREAKPOINT,
     EXCEPTION_SINGLE_STEP, HANDLE, NTSTATUS, STATUS_WX86_BREAKPOINT, STATUS_WX86_SINGLE_STEP,
 };
+use windows_sys::Win32::Storage::FileSystem::{FILE_NAME_NORMALIZED, GetFinalPathNameByHandleW};
 use windows_sys::Win32::System::Diagnostics::Debug::{
     CONTEXT, CONTEXT_CONTROL_AMD64, CONTEXT_INTEGER_AMD64, CREATE_PROCESS_DEBUG_EVENT,
     CREATE_THREAD_DEBUG_EVENT, ContinueDebugEvent, DEBUG_EVENT, EXCEPTION_DEBUG_EVENT,
@@ -36,6 +38,11 @@ use windows_sys::Win32::System::Threading::{
 const TRAP_FLAG: u32 = 1 << 8;
 /// The longest path that Windows returns.
 const PATH_UNITS: u32 = 32 << 10;
+/// Where a PE file's DOS header says at which offset its NT headers are (PE format, MS-DOS stub).
+const E_LFANEW: u64 = 0x3C;
+/// SizeOfImage in the NT headers: 24 bytes of signature and file header, 56 into the optional header, in
+/// files of both sizes (PE format, optional header).
+const SIZE_OF_IMAGE: u64 = 24 + 56;
 /// STATUS_BREAKPOINT and similar statuses have the same number as the exception's code.
 const BREAKPOINTS: [NTSTATUS; 2] = [EXCEPTION_BREAKPOINT, STATUS_WX86_BREAKPOINT];
 const STEPS: [NTSTATUS; 2] = [EXCEPTION_SINGLE_STEP, STATUS_WX86_SINGLE_STEP];
@@ -53,6 +60,8 @@ pub(crate) struct Debuggee {
     child: Child,
     first: Thread,
     base: u64,
+    /// The DLLs in its memory, by their addresses.
+    loaded: BTreeMap<u64, PathBuf>,
     threads: HashMap<Thread, TracedThread>,
     pub(super) breakpoints: BTreeMap<u64, u8>,
     /// The breakpoints of Windows' loader that are still to come, by code: the first one of each
@@ -95,6 +104,7 @@ impl Debuggee {
             child,
             first: 0,
             base: 0,
+            loaded: BTreeMap::new(),
             threads: HashMap::new(),
             breakpoints: BTreeMap::new(),
             loader_breakpoints: BREAKPOINTS.to_vec(),
@@ -130,6 +140,40 @@ impl Debuggee {
         check(named)?;
         path.truncate(length as usize);
         Ok((OsString::from_wide(&path).into(), self.base))
+    }
+
+    /// The files in its memory, each from its first byte to its last.
+    pub(crate) fn modules(&self) -> io::Result<Vec<Loaded>> {
+        let (path, base) = self.image()?;
+        let own = [(base, path)].into_iter();
+        let all = own.chain(self.loaded.iter().map(|(&base, path)| (base, path.clone())));
+        let module = |(base, path): (u64, PathBuf)| {
+            let end = base.checked_add(self.image_size(base)?)?;
+            Some(Loaded { path, range: base..end })
+        };
+        Ok(all.filter_map(module).collect())
+    }
+
+    /// The size of the image at an address; `None` if its head cannot be read.
+    fn image_size(&self, base: u64) -> Option<u64> {
+        let number = |offset: u64| {
+            let mut bytes = [0; 4];
+            self.read(base.checked_add(offset)?, &mut bytes).ok()?;
+            Some(u64::from(u32::from_le_bytes(bytes)))
+        };
+        number(number(E_LFANEW)? + SIZE_OF_IMAGE)
+    }
+
+    /// Runs it until the loader has loaded what it needs, and stops for a debugger.
+    pub(crate) fn load(&mut self) -> io::Result<()> {
+        let awaited = self.loader_breakpoints.len();
+        while self.loader_breakpoints.len() == awaited {
+            let event = self.next()?;
+            if let Some(Event::Ended(_)) = self.event(&event)? {
+                return Err(io::Error::other("it ended before its first instruction"));
+            }
+        }
+        Ok(())
     }
 
     /// The thread that it starts with.
@@ -259,6 +303,22 @@ impl Debuggee {
         self.set_context(thread, &context)
     }
 
+    /// Clears the trap flag, which the program never set, in the flags that a system call has left in
+    /// R11; returns the registers with it.
+    pub(super) fn hide_trap_flag_in_r11(
+        &self,
+        thread: Thread,
+        mut registers: Registers,
+    ) -> io::Result<Registers> {
+        let mut context = self.context(thread)?;
+        if let Context::Long(now) = &mut context {
+            now.0.R11 &= !u64::from(TRAP_FLAG);
+            registers.general[11] = now.0.R11;
+            self.set_context(thread, &context)?;
+        }
+        Ok(registers)
+    }
+
     pub(super) fn set_ip(&self, thread: Thread, ip: u64) -> io::Result<()> {
         self.change(thread, Some(ip), false)
     }
@@ -379,8 +439,14 @@ impl Debuggee {
                 let info = unsafe { event.u.CreateThread };
                 self.add(thread, info.hThread, info.lpThreadLocalBase as u64);
             }
-            // SAFETY: as above.
-            LOAD_DLL_DEBUG_EVENT => close(unsafe { event.u.LoadDll }.hFile),
+            LOAD_DLL_DEBUG_EVENT => {
+                // SAFETY: as above.
+                let info = unsafe { event.u.LoadDll };
+                if let Some(path) = path_of(info.hFile) {
+                    self.loaded.insert(info.lpBaseOfDll as u64, path);
+                }
+                close(info.hFile);
+            }
             EXIT_THREAD_DEBUG_EVENT => {
                 self.threads.remove(&thread);
                 return Ok(Some(Event::ThreadEnded(thread)));
@@ -433,6 +499,20 @@ impl Drop for Debuggee {
 
 const fn with_trap(flags: u32, traps: bool) -> u32 {
     if traps { flags | TRAP_FLAG } else { flags & !TRAP_FLAG }
+}
+
+/// The path of a file that is open; `None` if Windows does not say it.
+fn path_of(file: HANDLE) -> Option<PathBuf> {
+    let mut path = vec![0_u16; PATH_UNITS as usize];
+    // SAFETY: the event's handle is open, or null, which is refused; `path` has room for so many units.
+    let length = unsafe {
+        GetFinalPathNameByHandleW(file, path.as_mut_ptr(), PATH_UNITS, FILE_NAME_NORMALIZED)
+    };
+    let path = path.get(..length as usize).filter(|path| !path.is_empty())?;
+    let path = OsString::from_wide(path);
+    // The form without the limit of 260 units, which no user types.
+    let shown = path.to_str().and_then(|path| path.strip_prefix(r"\\?\"));
+    Some(shown.map_or_else(|| PathBuf::from(&path), PathBuf::from))
 }
 
 fn close(handle: HANDLE) {

@@ -718,16 +718,17 @@ pub(crate) struct Convert {
 
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The code to execute step by step: a function of the program, or the LENGTH bytes from its start. Name
-    /// the function as tables do (MODULE!SYMBOL), with or without its arguments, or by the end of its name
-    /// from a `::` or `.` on; `*` matches any text. Quote `!` and `<` for the shell: `'a.exe!ns::f(int)'`.
-    /// Instead of a function, an address as `nm` prints it (0x...)
+    /// The code to execute step by step: a function of the program, or of a DLL or shared object that it
+    /// loads at its start, or the LENGTH bytes from its start. Name the function as tables do
+    /// (MODULE!SYMBOL), with or without its arguments, or by the end of its name from a `::` or `.` on; `*`
+    /// matches any text. Quote `!` and `<` for the shell: `'a.exe!ns::f(int)'`. Instead of a function, an
+    /// address as `nm` prints it (0x...)
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
     pub(crate) range: String,
     /// Stop after this many steps, and end the program
     #[arg(long, value_name = "N", default_value_t = 10_000_000, allow_negative_numbers = true, value_parser = |text: &str| number::<u64>(text, 1..=u64::MAX))]
     pub(crate) max_steps: u64,
-    /// Sum up by address or by source line
+    /// Sum up by address, by source line, or by function (with `--calls`)
     #[arg(long, value_enum, value_name = "KEY", default_value_t = CodeKey::Address, help_heading = OUTPUT)]
     pub(crate) by: CodeKey,
     #[command(flatten)]
@@ -735,6 +736,9 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) output: ResultFile,
     #[command(flatten)]
+    /// Step what the function calls too, and count it with the function
+    #[arg(long)]
+    pub(crate) calls: bool,
     pub(crate) naming: Naming,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
@@ -757,6 +761,7 @@ pub(crate) struct Timeline {
     /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
     #[arg(long, value_name = "WIDTH", value_parser = column, help_heading = WHAT)]
     pub(crate) ticks: Option<Duration>,
+    Function,
     /// Measure from each mark on channel A to the next on channel B by the same thread
     #[arg(long, value_name = "A,B", help_heading = WHAT)]
     pub(crate) between: Vec<String>,

@@ -147,6 +147,7 @@ Examples:
 
 With `--fail-above` the status is 1 if anything got worse by more than that; if the program fails, the
 status is the program's.
+  halprof simulate --range 'libc.so.6!qsort' --calls -- ./app
 
 Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
 modelled: they are misses of caches that are empty at the start of the range. Calls out of the range

@@ -12,7 +12,7 @@ use crate::run::interrupt::{interrupted, watch_for_interrupt};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::symbols::qualified;
 use halprof_simulate::cache::Geometry;
-use halprof_simulate::run::{self, LineRow, Outcome, Request, SimulateResult};
+use halprof_simulate::run::{self, FunctionRow, LineRow, Outcome, Request, SimulateResult};
 use halprof_simulate::simulation::{Counts, InstructionRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     let request = Request {
         command: command(options, output)?,
         range: &options.range,
+        calls: options.calls,
         max_steps: options.max_steps,
         caches,
         processor,
@@ -56,7 +57,8 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     result.warnings.extend(diff.warnings);
     output.warn_all(&result.warnings);
     result.warnings.extend(diff.failures.iter().cloned());
-    let (rows, lines) = (result.rows.clone(), result.lines.clone());
+    let (rows, lines, functions) =
+        (result.rows.clone(), result.lines.clone(), result.functions.clone());
     let result = SimulateDiff { result, diff: diff.rows };
     // The program ran here, whatever the modelled columns say: the output is of no model.
     let file = options.output.file();
@@ -65,7 +67,13 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     match options.by {
         CodeKey::Address => {
             output.rows_to(file, "simulate", (&result, &rows), |SimulateDiff { result, .. }| {
-                text(result, &by_instruction(&result.rows, width), width) + &below
+                let called = match result.functions.as_slice() {
+                    [_, _, ..] if result.with_calls => {
+                        format!("\n{}", by_function(&result.functions, FUNCTIONS, width))
+                    }
+                    _ => String::new(),
+                };
+                text(result, &(by_instruction(&result.rows, width) + &called), width) + &below
             })
         }
         CodeKey::Line => output.rows_to(
@@ -74,6 +82,14 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
             (&result, &lines),
             |SimulateDiff { result, .. }| {
                 text(result, &by_line(&result.lines, width), width) + &below
+            },
+        ),
+        CodeKey::Function => output.rows_to(
+            file,
+            "simulate",
+            (&result, &functions),
+            |SimulateDiff { result, .. }| {
+                text(result, &by_function(&result.functions, usize::MAX, width), width) + &below
             },
         ),
     }?;
@@ -107,7 +123,11 @@ struct ComparedRun {
     entries: f64,
     #[serde(default = "yes")]
     complete: bool,
+    #[serde(default)]
+    with_calls: bool,
     rows: Vec<Executed>,
+    #[serde(default)]
+    functions: Vec<Executed>,
     caches: Vec<Cache>,
 }
 
@@ -135,7 +155,8 @@ impl Compared for ComparedRun {
 
     fn figures(&self) -> Vec<Figure> {
         let exact = |name: &str, value: f64| Figure::of_events(name, Some(value), Some(0.0));
-        let sum = |of: fn(&Executed) -> f64| self.rows.iter().map(of).sum();
+        let executed = if self.with_calls { &self.functions } else { &self.rows };
+        let sum = |of: fn(&Executed) -> f64| executed.iter().map(of).sum();
         let mut figures = vec![
             exact("instructions", self.instructions),
             // How often the range was entered is the program's choice.
@@ -152,12 +173,14 @@ impl Compared for ComparedRun {
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
         let whole = || format!("{}, {} bytes", self.start, self.length);
+        let scope = if self.with_calls { "with what it calls" } else { "the range alone" };
         let caches = self.caches.iter();
         let caches = caches.map(|one| format!("{} {}", one.name, thousands(one.bytes)));
         let caches: Vec<String> = caches.collect();
         vec![
             ("program", self.module.clone()),
             ("range", self.symbol.clone().unwrap_or_else(whole)),
+            ("scope", scope.to_owned()),
             ("caches", caches.join(", ")),
         ]
     }
@@ -252,9 +275,42 @@ fn by_instruction(rows: &[InstructionRow], width: Width) -> String {
             _ => String::new(),
         };
         last = source;
-        cells(&row.counts, [format!("{:x}", row.address), row.instruction.clone(), line])
+        cells(&row.counts, [format!("{:x}", row.address), instruction(row), line])
     });
     table(width, &columns(&INSTRUCTION), rows)
+}
+
+/// The most functions that an instruction is shown to have called.
+const TARGETS: usize = 2;
+
+/// An instruction, and what it called.
+fn instruction(row: &InstructionRow) -> String {
+    let mut names: Vec<&str> = row.calls.iter().map(|target| target.name.as_str()).collect();
+    let more = names.len().saturating_sub(TARGETS);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    names.truncate(TARGETS);
+    match names.as_slice() {
+        [] => row.instruction.clone(),
+        names => format!("{} ; {}{more}", row.instruction, Escaped(names.join(", "))),
+    }
+}
+
+/// The most functions below the instructions.
+const FUNCTIONS: usize = 20;
+
+fn by_function(functions: &[FunctionRow], keep: usize, width: Width) -> String {
+    const MORE: [Column<'static>; 2] = [Column::number("calls"), Column::name("function")];
+    let rows = functions.iter().take(keep).map(|row| {
+        let symbol = row.symbol.as_deref().unwrap_or("(no name)");
+        let module = row.module.as_deref().unwrap_or("(no file)");
+        cells(&row.counts, [count(row.calls), qualified(module, symbol)])
+    });
+    let more = functions.len().saturating_sub(keep);
+    let table = table(width, &columns(&MORE), rows);
+    if more == 0 {
+        return table;
+    }
+    format!("{table}{} more functions: `--by function` prints all\n", thousands(more as u64))
 }
 
 fn by_line(rows: &[LineRow], width: Width) -> String {
@@ -272,6 +328,10 @@ fn header(result: &SimulateResult, width: Width) -> String {
     let name = result.symbol.as_ref().unwrap_or(&result.start);
     let name = Escaped(qualified(&result.module, name)).to_string();
     let calls = match result.outcome.calls {
+        _ if result.with_calls => {
+            let own: u64 = result.rows.iter().map(|row| row.counts.executions).sum();
+            format!(", {} of them its own", thousands(own))
+        }
         0 => String::new(),
         calls => format!("; {} out of it ran at full speed", counted(calls, "call", "calls")),
     };
@@ -287,6 +347,7 @@ fn header(result: &SimulateResult, width: Width) -> String {
 /// How often the range was entered; the program may have been ended in it.
 fn passes(outcome: &Outcome) -> String {
     match (outcome.entries, outcome.unfinished) {
+        (0, 1..) => "an unfinished pass".to_owned(),
         (entries, unfinished) if outcome.complete || unfinished == 0 => {
             counted(entries, "pass", "passes")
         }

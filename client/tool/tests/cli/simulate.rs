@@ -19,8 +19,12 @@ impl Stepped {
     }
 
     fn built(source: &str, options: &[&str]) -> Self {
+        Self::compiled("cc", source, options)
+    }
+
+    fn compiled(compiler: &str, source: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut compiler = Command::new("cc");
+        let mut compiler = Command::new(compiler);
         compiler.args(["-Wall", "-Werror", "-o"]);
         compiler.arg(folder.path().join("program")).arg(source);
         assert!(compiler.args(options).status().expect("a C compiler").success());
@@ -184,4 +188,135 @@ fn a_range_that_cuts_an_instruction_is_refused() {
     }
     let whole = format!("touch+{}", second - first);
     assert_eq!(column(&program.json(&whole, "touch"), "executions").len(), 1);
+}
+
+const TRAPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/traps.c");
+const CALLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/calls.c");
+
+/// What traps do to a program, halprof's stepping changes neither in the range nor in what it counts.
+#[test]
+fn traps_are_the_program_s_own_affair() {
+    let program = Stepped::built(TRAPS, &["-O1"]);
+    // The argument `handled` has the program handle SIGTRAP; its status is the number of traps.
+    for (what, handled, status, instructions) in [
+        ("move_ss", "", 0, 6),
+        ("loop_ss", "", 0, 2 + 100 * 4 + 1),
+        ("own_int3", "handled", 1, 4),
+        ("own_int3", "", 128 + 5, 2),
+        ("int3_first", "handled", 1, 3),
+        ("int3_first", "", 128 + 5, 1),
+        ("own_int1", "handled", 1, 4),
+        ("own_int1", "", 128 + 5, 2),
+        // The trap flag is not in R11.
+        ("flags", "", 0, 4),
+    ] {
+        for calls in ["", "--calls"] {
+            let options = format!("--json {calls}");
+            let ran = program.run(what, &options, &format!("{what} {handled}"));
+            let value = ran.json();
+            let told = (ran.status, value["instructions"].as_u64(), value["entries"].as_u64());
+            assert_eq!(
+                told,
+                (status, Some(instructions), Some(1)),
+                "{what} {handled} {calls}: {value}"
+            );
+        }
+    }
+    for calls in ["", "--calls"] {
+        let ran = program.run("spawn", &format!("--json {calls}"), "spawn");
+        assert_eq!(ran.status, 7, "{calls}: {}", ran.stdout);
+    }
+}
+
+/// The first instruction was reached, and ended the program.
+#[test]
+fn a_fault_at_the_first_instruction_is_no_missing_pass() {
+    let program = Stepped::built(TRAPS, &["-O1"]);
+    let ran = program.run("fault_first", "", "fault_first");
+    assert_eq!(ran.status, 128 + 11, "{}", ran.stderr);
+    assert!(ran.stdout.contains("an unfinished pass"), "{}", ran.stdout);
+    let told = "signal 11, at fault_first+0x0";
+    assert!(
+        ran.stderr.contains(told) && !ran.stderr.contains("without reaching"),
+        "{}",
+        ran.stderr
+    );
+}
+
+fn function<'a>(value: &'a Value, symbol: &str) -> &'a Value {
+    let rows = value["functions"].as_array().expect("functions");
+    rows.iter().find(|row| row["symbol"] == symbol).unwrap_or_else(|| panic!("{symbol}: {value}"))
+}
+
+/// `next` is called 300 times, and `compare` by qsort.
+#[test]
+fn what_a_function_calls_is_counted_and_named() {
+    let program = Stepped::built(CALLS, &["-O1"]);
+    let alone = program.json("sorted", "sorted");
+    let with = program.run("sorted", "--calls --json", "sorted").json();
+    assert_eq!(alone["rows"].as_array().map(Vec::len), with["rows"].as_array().map(Vec::len));
+    assert_eq!(column(&alone, "executions"), column(&with, "executions"));
+    let own: u64 = column(&with, "executions").iter().sum();
+    let functions = with["functions"].as_array().expect("functions");
+    let all: u64 = functions.iter().map(|row| row["executions"].as_u64().expect("a number")).sum();
+    assert_eq!(with["instructions"], all);
+    assert_eq!(
+        (alone["instructions"].as_u64(), function(&with, "sorted")["executions"].as_u64()),
+        (Some(own), Some(own))
+    );
+    assert_eq!(function(&with, "next")["calls"], 300, "{with}");
+    assert!(function(&with, "compare")["calls"].as_u64() > Some(1000), "{with}");
+    for value in [&alone, &with] {
+        let rows = value["rows"].as_array().expect("rows");
+        let calls: Vec<&Value> =
+            rows.iter().filter_map(|row| row["calls"].as_array()).flatten().collect();
+        for (name, calls_of) in [("program!next", 300), ("qsort", 1)] {
+            // With debug information, libc's own name of it is `__GI_qsort`.
+            let named = |call: &Value| call["name"].as_str().is_some_and(|own| own.ends_with(name));
+            let called = calls.iter().any(|call| named(call) && call["calls"] == calls_of);
+            assert!(called, "{name}: {calls:?}");
+        }
+    }
+    // What it costs more in what it calls, a gate finds.
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base.json").display().to_string();
+    let write = format!("--calls --machine skylake --json -o {base}");
+    assert_eq!(program.run("recursive", &write, "recursive").status, 0);
+    let worse = program.run(
+        "sorted",
+        &format!("--calls --machine skylake --diff {base} --fail-above 1"),
+        "sorted",
+    );
+    assert_eq!(worse.status, 1, "{}", worse.stderr);
+    let alone = program.run("recursive", &format!("--machine skylake --diff {base}"), "recursive");
+    assert!(alone.stderr.contains("not the same scope"), "{}", alone.stderr);
+    let by_function = program.run("sorted", "--calls --by function --csv", "sorted");
+    assert!(
+        by_function.stdout.lines().any(|line| line.contains(",compare,")),
+        "{}",
+        by_function.stdout
+    );
+}
+
+#[test]
+fn functions_of_shared_objects_are_found() {
+    let program = Stepped::built(CALLS, &["-O1"]);
+    for range in ["libc.so.6!qsort", "qsort"] {
+        let value = program.run(range, "--calls --json", "sorted").json();
+        assert_eq!(
+            (&value["module"], &value["entries"]),
+            (&"libc.so.6".into(), &1.into()),
+            "{range}"
+        );
+        assert!(function(&value, "compare")["calls"].as_u64() > Some(1000), "{range}: {value}");
+    }
+    for (range, options) in [
+        ("no_such_function", ""),
+        ("libc.so.6!no_such_function", ""),
+        // Where what is called ends is not known of a part of a function.
+        ("sorted+4", "--calls"),
+    ] {
+        let ran = program.run(range, options, "sorted");
+        assert_eq!(ran.status, 2, "{range}: {}", ran.stderr);
+    }
 }

@@ -4,7 +4,7 @@
 //! to a separate cache model written here.
 
 use super::Stepped;
-use crate::cli::support::skipped;
+use crate::cli::support::{Ran, command, skipped};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -12,11 +12,65 @@ use std::process::Command;
 
 const KERNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/kernels.c");
 
+/// The loader finds all functions before the program begins, and takes those for any processor:
+/// Valgrind's has fewer features.
+const SAME_CODE: [(&str, &str); 2] = [
+    ("LD_BIND_NOW", "1"),
+    (
+        "GLIBC_TUNABLES",
+        "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX,-ERMS,-FSRM,-RTM,-BMI2,\
+         -AVX_Fast_Unaligned_Load",
+    ),
+];
+
 fn valgrind(arguments: &[&str], program: &Path, what: &str) {
     let mut valgrind = Command::new("valgrind");
+    valgrind.envs(SAME_CODE);
     let output = valgrind.args(arguments).arg(program).arg(what).output();
     let output = output.expect("valgrind");
     assert!(output.status.success(), "{output:?}");
+}
+
+const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/calls.c");
+const CPP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/calls.cpp");
+
+/// Programs that call functions of their own, of libc and of libstdc++, which malloc, sort, print and
+/// call by pointers; each by two compilers, without and with optimisation. Callgrind counts each
+/// iteration of a REP as an instruction.
+#[test]
+fn callgrind_counts_the_same_with_what_is_called() {
+    if let Err(error) = Command::new("valgrind").arg("--version").output() {
+        return skipped(&format!("valgrind: {error}"));
+    }
+    let mut compared = 0;
+    for (source, compilers, functions) in [
+        (C, ["gcc", "clang-19"], ["sorted", "recursive", "list", "text"]),
+        (CPP, ["g++", "clang++-19"], ["ordered", "counted", "shapes", "hashed"]),
+    ] {
+        for compiler in compilers {
+            if Command::new(compiler).arg("--version").output().is_err() {
+                skipped(compiler);
+                continue;
+            }
+            for level in ["-O0", "-O2"] {
+                let program = Stepped::compiled(compiler, source, &[level, "-g"]);
+                for what in functions {
+                    let expected = instructions(&program, what);
+                    let range = program.line(what, "--calls --machine skylake --json", what);
+                    let value = Ran::of(command(&range).envs(SAME_CODE)).json();
+                    let rows = value["functions"].as_array().expect("functions");
+                    let sum = |field: &str| -> u64 {
+                        rows.iter().map(|row| row[field].as_u64().expect("a number")).sum()
+                    };
+                    let counted = sum("executions") + sum("iterations");
+                    assert_eq!(counted, expected, "{compiler} {level} {what}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    println!("{compared} programs");
+    assert!(compared >= 16);
 }
 
 #[test]
