@@ -659,6 +659,10 @@ pub(crate) struct Report {
 impl Report {
     /// The largest number of rows of a table to print for people.
     pub(crate) fn most_rows(&self) -> usize {
+    /// End with status 1 if the whole or a row of `--diff` has more events by more than PERCENT, beyond
+    /// its bound; takes at least two recordings on each side
+    #[arg(long, help_heading = RARE, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
+    pub(crate) fail_above: Option<f64>,
         self.rows_requested().unwrap_or(if self.rows.is_some() { usize::MAX } else { 20 })
     }
 

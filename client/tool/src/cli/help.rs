@@ -120,12 +120,14 @@ Examples:
   halprof report halprof.rec --by edge,line --sort mispredicted
   halprof report halprof.rec --module \"nt*\" --by address --csv
   halprof report before.rec --diff after.rec --by symbol
-  halprof report a1.rec a2.rec a3.rec --diff b1.rec b2.rec b3.rec
+  halprof report a1.rec a2.rec a3.rec --diff b1.rec b2.rec b3.rec --fail-above 5
 
 `--diff` compares events: the totals, then each row, with the ratio and its 95 % bound. A row is
 `more` or `fewer` only beyond chance: 97 of 100 comparisons of identical runs show none. `same`
 excludes a change of more than 5 %. With fewer than three files on a side, that side's bound is of
-sampling alone, and does not say how much runs vary.";
+sampling alone, and does not say how much runs vary. With one file on a side, the whole and rows
+with bounds below 1 % are `unclear`: runs of one program usually differ by about as much.
+`--fail-above` takes at least two files on each side.";
 
 pub(crate) const SCRIPT: &str = "\
 Examples:

@@ -73,27 +73,34 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Records `pairs` pairs with the default periods, and compares them.
-    fn compared(pairs: u32, differ: bool) -> Self {
+    /// Records `pairs` pairs with the default periods, so many runs of each, and compares them.
+    fn compared(pairs: u32, differ: bool, runs: u32) -> Self {
         let (folder, _) = folder();
-        let files = ["a.rec", "b.rec"].map(|name| folder.path().join(name).display().to_string());
+        let files = |side: &str| -> Vec<String> {
+            let names = (0..runs).map(|run| folder.path().join(format!("{side}{run}.rec")));
+            names.map(|file| file.display().to_string()).collect()
+        };
+        let files = ["a", "b"].map(files);
         let mut found = Self::default();
         for (pair, machine) in (0..pairs).zip(MACHINES.iter().cycle()) {
             let kind = pair as usize / MACHINES.len() % 2;
             let equal = (EQUAL[kind], EQUAL[kind], 1.0);
             let (before, after, more) = if differ { DIFFERENT[kind] } else { equal };
-            for (file, programs, times, seed) in
-                [(&files[0], before, 1.0, 2 * pair), (&files[1], after, more, 2 * pair + 1)]
-            {
+            let sides = [(&files[0], before, 1.0, 0), (&files[1], after, more, 1)];
+            for (side, programs, times, odd) in sides {
                 let (cycles, user) = (4e10 * times, 10 + pair * 7 % 85);
                 let instructions = cycles / 2.0;
-                json(&format!(
-                    "--machine {machine} record -o {file} --workload \
-                     cycles={cycles},instructions={instructions},user={user},seed={seed},\
-                     programs={programs}"
-                ));
+                for (run, file) in (0..).zip(side) {
+                    let seed = 2 * (runs * pair + run) + odd;
+                    json(&format!(
+                        "--machine {machine} record -o {file} --workload \
+                         cycles={cycles},instructions={instructions},user={user},seed={seed},\
+                         programs={programs}"
+                    ));
+                }
             }
-            let line = format!("report {} --diff {} --by process --rows 0", files[0], files[1]);
+            let [a, b] = files.each_ref().map(|side| side.join(" "));
+            let line = format!("report {a} --diff {b} --by process --rows 0");
             found.add(&json(&line), (before, after, more));
         }
         found.widths.sort_unstable_by(f64::total_cmp);
@@ -118,7 +125,14 @@ impl Pairs {
             let samples = row["before"]["samples"].as_u64().expect("a number");
             assert!(before == after || samples >= 10_000, "{row}");
         }
-        self.whole_more += u32::from(diff["sources"][0]["verdict"] == "more");
+        let whole = &diff["sources"][0];
+        self.whole_more += u32::from(whole["verdict"] == "more");
+        if diff["runs"][0] == 1 {
+            assert_eq!(
+                (&whole["verdict"], &whole["reason"]),
+                (&"unclear".into(), &"one run".into())
+            );
+        }
     }
 
     fn print(&self, what: &str) {
@@ -132,12 +146,12 @@ impl Pairs {
     }
 }
 
-/// Equal runs and runs that differ by 5 % in one program: at most so many rows of the equal are called
+/// Two equal runs on each side and runs that differ by 5 % in one program: at most so many rows of the equal are called
 /// more or fewer, and at least so many of the different are found.
 fn assert_verdicts(pairs: u32, wrong: u32, found: u32) {
-    let equal = Pairs::compared(pairs, false);
+    let equal = Pairs::compared(pairs, false, 2);
     equal.print("equal");
-    let different = Pairs::compared(pairs, true);
+    let different = Pairs::compared(pairs, true, 2);
     different.print("5 % more");
     assert!(equal.more + equal.fewer <= wrong && equal.whole_more == 0, "{equal:?}");
     assert!(different.first_more >= found && different.whole_more == pairs, "{different:?}");
@@ -155,4 +169,31 @@ fn verdicts_on_drawn_periods_are_right() {
 #[test]
 fn verdicts_on_eighty_pairs_are_right() {
     assert_verdicts(80, 6, 72);
+}
+
+/// How much runs differ, one run on a side does not say: the whole has no verdict, whatever it is, nor
+/// have rows with small bounds. A small row keeps its own.
+#[test]
+fn one_run_on_a_side_has_no_verdict_of_what_runs_differ_by() {
+    let found = Pairs::compared(2, true, 1);
+    assert!(found.whole_more == 0, "{found:?}");
+    let (folder, _) = folder();
+    let files = ["a.rec", "b.rec"].map(|name| folder.path().join(name).display().to_string());
+    for (file, programs) in files.iter().zip(["99+1", "96+4"]) {
+        json(&format!(
+            "--machine skylake record -o {file} --workload cycles=40000000000,programs={programs}"
+        ));
+    }
+    let diff = json(&format!("report {} --diff {} --by process", files[0], files[1]));
+    for row in rows(&diff) {
+        let is_large = row["process"] == 4096;
+        let bound = row["error"].as_f64().expect("a number");
+        assert_eq!(bound < 0.01, is_large, "{row}");
+        let expected = if is_large { ("unclear", "one run".into()) } else { ("more", Value::Null) };
+        assert_eq!(
+            (row["verdict"].as_str(), &row["reason"]),
+            (Some(expected.0), &expected.1),
+            "{row}"
+        );
+    }
 }

@@ -18,7 +18,7 @@ use crate::results::sample_rows::{
 };
 use crate::results::with_metrics::{self, RequestedMetrics, hidden, widened};
 use crate::select::filters;
-use cost::{Change, RUNS, Side};
+use cost::{Change, RUNS, RUNS_DIFFER, Side};
 use halprof_measure::statistics::comparison::Comparison;
 use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::{Fields, Key, Process, Value, fields};
@@ -142,6 +142,7 @@ pub(super) fn run(
     path: &SymbolPath,
     output: &Output,
 ) -> Result<u32> {
+    check_gate(options)?;
     let requested = query.tables.len();
     let mut query = widened(query);
     let mut named = Filter::default();
@@ -178,7 +179,9 @@ pub(super) fn run(
     let own: Vec<String> = own.into_iter().chain(rough).collect();
     output.warn_all(&own);
     warnings.extend(own);
-    let tables = (0..requested).map(|at| compared_table(at, &runs, &sources, &metrics_of_sides));
+    let limit = options.fail_above;
+    let tables =
+        (0..requested).map(|at| compared_table(at, &runs, &sources, &metrics_of_sides, limit));
     let mut tables: Vec<ComparedTable<'_>> = tables.collect::<Result<_>>()?;
     let serving = metrics_of_sides.serving();
     let hidden = if output.is_text() && named.sources.is_empty() {
@@ -197,16 +200,18 @@ pub(super) fn run(
         shown.map(|source| source.totals.samples).sum()
     });
     let totals: Vec<u64> = totals.collect();
-    let result = DiffResult {
+    let mut result = DiffResult {
         before: filters::names(&options.files),
         after: filters::names(&options.diff),
         runs: runs.sides(&runs.reports).map(<[Report]>::len),
         samples: runs.sides(&totals).map(|side| side.iter().sum()),
         time: Time::new(&runs),
         warnings,
-        sources: shown.iter().map(|source| Whole::new(source, &runs)).collect(),
+        sources: shown.iter().map(|source| Whole::new(source, &runs, limit)).collect(),
         tables,
     };
+    let failures = result.failures(limit.unwrap_or_default());
+    result.warnings.extend(failures.iter().cloned());
     let parts = result.tables.iter().flat_map(|table| &table.parts);
     let rows = parts.flat_map(|part| {
         part.rows.iter().map(|row| SourceRow { source: part.source.as_deref(), row })
@@ -220,7 +225,56 @@ pub(super) fn run(
     output.rows_in(&csv, "diff", (&result, &rows), |result| {
         text(result, &names, options.most_rows(), output.width())
     })?;
-    Ok(status)
+    let judged = output.judged(&failures);
+    Ok(if status == 0 { judged } else { status })
+}
+
+/// Refuses a gate that cannot tell a change from what runs differ by.
+fn check_gate(options: &args::Report) -> Result<()> {
+    if options.fail_above.is_none() {
+        return Ok(());
+    }
+    for (side, files) in [("before", &options.files), ("after", &options.diff)] {
+        let why = match filters::given_twice(files) {
+            Some(_) => format!("one {side} the change is given twice"),
+            None if files.len() < 2 => format!("there is one recording {side} the change"),
+            None => continue,
+        };
+        return Err(Error::usage(
+            format!("`--fail-above` takes at least two recordings on each side: {why}"),
+            "Record several runs of each, for example `report a1.rec a2.rec a3.rec --diff b1.rec b2.rec \
+             b3.rec --fail-above 5`.",
+        ));
+    }
+    Ok(())
+}
+
+/// The most sentences about what failed.
+const FAILURES: usize = 10;
+
+impl DiffResult<'_> {
+    /// What got worse by more than the limit, a sentence each.
+    fn failures(&self, limit: f64) -> Vec<String> {
+        let wholes = self.sources.iter().filter(|whole| whole.change.failed);
+        let wholes = wholes.map(|whole| whole.change.failure(&whole.source, limit));
+        let parts = self.tables.iter().flat_map(|table| &table.parts);
+        let rows = parts.flat_map(|part| {
+            let failed = part.rows.iter().filter(|row| row.events.failed);
+            failed.map(|row| {
+                let names = row.values.iter().map(name_of).filter(|name| !name.is_empty());
+                let of = part.source.iter().map(|source| format!("({source})"));
+                let what: Vec<String> = names.chain(of).collect();
+                row.events.failure(&what.join(" "), limit)
+            })
+        });
+        let mut failures: Vec<String> = wholes.chain(rows).collect();
+        let more = failures.len().saturating_sub(FAILURES);
+        if more != 0 {
+            failures.truncate(FAILURES);
+            failures.push(format!("{more} more rows got worse by more than {limit} %"));
+        }
+        failures
+    }
 }
 
 /// Counts events of the timer in units of 100 ns, whatever sampled it.
@@ -418,11 +472,11 @@ impl Source {
 }
 
 impl Whole {
-    fn new(source: &Source, runs: &Runs) -> Self {
+    fn new(source: &Source, runs: &Runs, limit: Option<f64>) -> Self {
         let [before, after] = runs.sides(&source.names).map(|names| distinct(names.iter()));
         let [samples_before, samples_after] =
             runs.sides(&source.totals).map(|all| sum(all).samples);
-        let change = source.compare(runs, &source.totals, 1.0);
+        let change = source.compare(runs, &source.totals, 1.0).judged(limit);
         Self { source: before, source_after: after, samples_before, samples_after, change }
     }
 }
@@ -489,6 +543,7 @@ fn compared_table<'a>(
     runs: &'a Runs,
     sources: &[Source],
     metrics: &SideMetrics<'_>,
+    limit: Option<f64>,
 ) -> Result<ComparedTable<'a>> {
     let tables: Vec<&Table> = runs.reports.iter().filter_map(|run| run.tables.get(at)).collect();
     if tables.iter().flat_map(|table| &table.sections).any(SourceSection::is_mixed) {
@@ -502,7 +557,10 @@ fn compared_table<'a>(
         sources.iter().map(|source| rows_by_name(&sections, source)).collect();
     let parts = sources.iter().zip(&of_sources).map(|(source, rows)| Compared {
         source: source.names.first().map(ToString::to_string),
-        rows: changes(rows, &of_sources, runs, source, metrics),
+        rows: changes(rows, &of_sources, runs, source, metrics)
+            .into_iter()
+            .map(|row| DiffRow { events: row.events.judged(limit), ..row })
+            .collect(),
     });
     let by = tables.first().map_or(&[][..], |table| &table.by);
     Ok(ComparedTable { by, parts: parts.collect() })
@@ -580,10 +638,8 @@ fn text(result: &DiffResult<'_>, metrics: &[String], keep: usize, width: Width) 
     }
     text += "\n";
     text += &whole(result).text(width);
-    if result.runs.iter().any(|&runs| runs < RUNS) {
-        let note = "Bounds are of sampling alone. Three recordings or more on each side show how \
-        much runs differ without a change.";
-        text += &format!("\n{}\n", width.prose(0, note));
+    if let Some(note) = too_few_runs(result.runs) {
+        text += &format!("\n{}\n", width.prose(0, &note));
     }
     for table in &result.tables {
         for part in &table.parts {
@@ -592,6 +648,20 @@ fn text(result: &DiffResult<'_>, metrics: &[String], keep: usize, width: Width) 
         }
     }
     text
+}
+
+/// What too few runs on a side leave unknown.
+fn too_few_runs(runs: [usize; 2]) -> Option<String> {
+    let more = "Three recordings or more on each side show how much runs differ without a change.";
+    match runs.into_iter().min() {
+        Some(1) => Some(format!(
+            "Bounds are of sampling alone. Runs of one program usually differ by about {} %, so one run \
+             on a side gives no verdict of the whole, nor of rows with smaller bounds. {more}",
+            RUNS_DIFFER * 100.0
+        )),
+        Some(fewest) if fewest < RUNS => Some(format!("Bounds are of sampling alone. {more}")),
+        _ => None,
+    }
 }
 
 /// The events, samples and time of all.

@@ -21,6 +21,11 @@ const WRONG: f64 = 0.03;
 /// From so many runs on, their own spread is the bound.
 pub(super) const RUNS: usize = 3;
 
+/// By how much two runs of one program usually differ, as a fraction. It is the default noise threshold
+/// of criterion.rs (0.8), poop and tango, below which these take a difference for none. docs/methods.md
+/// has what was measured.
+pub(super) const RUNS_DIFFER: f64 = 0.01;
+
 /// The events of a run; of several runs the mean.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub(super) struct Change {
@@ -33,6 +38,18 @@ pub(super) struct Change {
     seconds_after: Option<f64>,
     #[serde(flatten)]
     pub(super) compared: Comparison,
+    /// Why the verdict is `unclear` whatever the bound is; null if the bound decides.
+    reason: Option<Reason>,
+    /// Whether there are more events by more than `--fail-above`, beyond the bound.
+    pub(super) failed: bool,
+}
+
+/// Why nothing can be said.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+enum Reason {
+    /// One side is a single run, and the bound of sampling is smaller than what runs usually differ by.
+    #[serde(rename = "one run")]
+    OneRun,
 }
 
 /// One source in the runs of one side.
@@ -140,7 +157,12 @@ impl Change {
             .is_some_and(|(ratio, error)| (ratio - 1.0).abs() + error <= SAME_WITHIN);
         let [events_before, events_after] =
             parts.map(|parts| u64::try_from(rounded_mean(&events(parts))).unwrap_or(u64::MAX));
+        let is_one_run = parts.iter().any(|parts| parts.len() == 1);
+        // All events have no bound of sampling worth the name.
+        let is_within_runs = share >= 1.0 || plain.error.is_some_and(|error| error < RUNS_DIFFER);
+        let reason = (is_one_run && is_within_runs).then_some(Reason::OneRun);
         let verdict = match strict.verdict {
+            _ if reason.is_some() => Verdict::Unclear,
             clear @ (Verdict::More | Verdict::Fewer) => clear,
             _ if is_same => Verdict::Same,
             _ => Verdict::Unclear,
@@ -151,7 +173,31 @@ impl Change {
             seconds_before: None,
             seconds_after: None,
             compared: Comparison { verdict, ..plain },
+            reason,
+            failed: false,
         }
+    }
+
+    /// Judged by `--fail-above`. What is new has no ratio: the whole has its events too.
+    pub(super) fn judged(self, limit: Option<f64>) -> Self {
+        let Comparison { ratio, error, verdict } = self.compared;
+        let failed = limit.zip(ratio).zip(error).is_some_and(|((limit, ratio), error)| {
+            verdict == Verdict::More && ratio - error > 1.0 + limit / 100.0
+        });
+        Self { failed, ..self }
+    }
+
+    /// What got worse by more than the limit, and by how much.
+    pub(super) fn failure(&self, what: &str, limit: f64) -> String {
+        let [before, after] = self.events();
+        let Comparison { ratio, error, .. } = self.compared;
+        let percent = |fraction: f64| fraction * 100.0;
+        format!(
+            "{what} got worse by more than {limit} %: {before} before, {after} now, {:+.2} % ±{:.2}",
+            percent(ratio.unwrap_or(1.0) - 1.0),
+            // Rounded up, never down.
+            percent((error.unwrap_or(0.0) * 1e4).ceil() / 1e4),
+        )
     }
 
     /// With the seconds of events that are units of 100 ns.
