@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 22] = [
+const SLOW: [&str; 23] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -38,6 +38,8 @@ const SLOW: [&str; 22] = [
     "no_count_is_wrong_in_many_runs",
     // Hundreds of recordings.
     "verdicts_on_eighty_pairs",
+    // Hundreds of comparisons.
+    "verdicts_in_turns_on_eighty",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",

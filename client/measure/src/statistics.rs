@@ -1,9 +1,10 @@
 //! Statistics. Repeated measurements have a mean, a spread, a confidence interval and outliers. Samples
 //! have the accuracy of [proportions](proportion), and of the means that [few] of them stand for. Both
-//! have a [`comparison`] with earlier ones. [`estimate`](crate::estimate) estimates what was multiplexed.
+//! have a [`comparison`] with earlier ones; runs of two programs may be [`paired`]. [`estimate`](crate::estimate) estimates what was multiplexed.
 
 pub mod comparison;
 pub mod few;
+pub mod paired;
 pub mod proportion;
 
 use crate::float::float;

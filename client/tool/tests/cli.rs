@@ -15,6 +15,7 @@ mod dumps;
 mod examples;
 mod export;
 mod foreign;
+mod gates;
 mod habits;
 mod hal_sources;
 mod hostile;

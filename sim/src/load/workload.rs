@@ -78,6 +78,8 @@ pub(crate) struct Parts {
     pub(crate) way: Option<Arc<[Passed]>>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
+    /// Percentages of its cycles that it has in one run after the other; none for all in each.
+    pub(crate) drift: Vec<u64>,
     /// Percentage of the positions that each program has, 100 in total.
     pub(crate) programs: Vec<u64>,
     /// When a short program starts, and when it has ended, in nanoseconds.
@@ -98,6 +100,7 @@ impl Default for Parts {
             way: None,
             seed: None,
             skid: 0,
+            drift: Vec::new(),
             programs: vec![100],
             short: None,
             codes: Vec::new(),
@@ -139,6 +142,18 @@ impl Workload {
         let user = parts.amounts.map(|amount| scale(amount, parts.user, 100));
         let segments = segments(&parts.amounts, parts.seed);
         Self { parts, user, segments }
+    }
+
+    /// The workload as it is in the run with this number, from 0 on, where its cycles drift from run to
+    /// run; the list of percentages is gone through again and again.
+    #[must_use]
+    pub fn in_run(&self, run: usize) -> Option<Self> {
+        let place = run.checked_rem(self.parts.drift.len())?;
+        let percent = *self.parts.drift.get(place)?;
+        let mut parts = self.parts.clone();
+        let cycles = &mut parts.amounts[Event::Cycles.index()];
+        *cycles = scale(*cycles, percent, 100).min(MAX_AMOUNT);
+        Some(Self::new(parts))
     }
 
     /// How often `event` happens in total.

@@ -58,23 +58,31 @@ impl Comparison {
     /// reaches 1 if either of the two may be chance.
     #[must_use]
     pub fn new(before: Bounded, after: Bounded) -> Self {
-        let above_0 = before.value > 0.0;
-        let ratio = Some(after.value / before.value).filter(|one| above_0 && one.is_finite());
-        let scale = ratio.unwrap_or(1.0).max(1.0);
+        let scale = ratio(before.value, after.value).unwrap_or(1.0).max(1.0);
         let bounds = before.bound.zip(after.bound);
         let bound = bounds.map(|(before, after)| (scale * before).hypot(after));
-        let error = ratio.and(bound).map(|bound| bound / before.value);
-        let change = after.value - before.value;
+        Self::of_change(before.value, after.value, bound)
+    }
+
+    /// Compares values whose difference has this bound; `None` if it is not known.
+    #[must_use]
+    pub fn of_change(before: f64, after: f64, bound: Option<f64>) -> Self {
+        let ratio = ratio(before, after);
+        let error = ratio.and(bound).map(|bound| bound / before);
+        let change = after - before;
         let verdict = match bound {
             Some(bound) if change > bound => Verdict::More,
             Some(bound) if -change > bound => Verdict::Fewer,
-            Some(bound) if change.abs() + bound <= SAME_WITHIN * before.value.abs() => {
-                Verdict::Same
-            }
+            Some(bound) if change.abs() + bound <= SAME_WITHIN * before.abs() => Verdict::Same,
             _ => Verdict::Unclear,
         };
         Self { ratio, error: error.filter(|error| error.is_finite()), verdict }
     }
+}
+
+/// `None` unless the earlier value is above 0.
+fn ratio(before: f64, after: f64) -> Option<f64> {
+    Some(after / before).filter(|ratio| before > 0.0 && ratio.is_finite())
 }
 
 #[cfg(test)]

@@ -418,7 +418,7 @@ pub(crate) struct Check {
 }
 
 /// What runs while it is measured.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Work {
     /// Measure for SECONDS (modelled time on a modelled machine)
     #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds, help_heading = HOW)]
@@ -516,6 +516,10 @@ pub(crate) struct Stat {
     pub(crate) per_core_type: bool,
     #[command(flatten)]
     pub(crate) diff: Against,
+    /// Run OLD in turns with PROGRAM, with the same arguments, and compare them pair by pair; `-r` says
+    /// how many pairs. On a modelled machine OLD is a workload
+    #[arg(long, value_name = "OLD", group = COMPARISON, help_heading = RARE)]
+    pub(crate) against: Option<OsString>,
     #[command(flatten)]
     pub(crate) output: ResultFile,
     /// Print one JSON object per line: one for each interval as it ends, then one for the whole
@@ -524,15 +528,18 @@ pub(crate) struct Stat {
     pub(crate) jsonl: bool,
 }
 
+/// What compares a result with another; there is one such comparison.
+const COMPARISON: &str = "comparison";
+
 /// An earlier result to compare with.
 #[derive(Debug, Args)]
 #[command(next_help_heading = OUTPUT)]
 pub(crate) struct Against {
     /// Compare with an earlier result, which `--json -o FILE` has written
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = COMPARISON)]
     pub(crate) diff: Option<PathBuf>,
     /// End with status 1 if anything got worse by more than PERCENT, beyond its bound
-    #[arg(long, help_heading = RARE, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
+    #[arg(long, help_heading = RARE, value_name = "PERCENT", requires = COMPARISON, allow_negative_numbers = true, value_parser = percent)]
     pub(crate) fail_above: Option<f64>,
 }
 
@@ -652,6 +659,10 @@ pub(crate) struct Report {
     /// files on a side are runs of the same program; three or more show how much runs vary
     #[arg(long, value_name = "FILE2", help_heading = WHAT, num_args = 1..)]
     pub(crate) diff: Vec<PathBuf>,
+    /// End with status 1 if the whole or a row of `--diff` has more events by more than PERCENT, beyond
+    /// its bound; takes at least two recordings on each side
+    #[arg(long, help_heading = RARE, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
+    pub(crate) fail_above: Option<f64>,
     #[command(flatten)]
     pub(crate) naming: InlineNaming,
 }
@@ -659,10 +670,6 @@ pub(crate) struct Report {
 impl Report {
     /// The largest number of rows of a table to print for people.
     pub(crate) fn most_rows(&self) -> usize {
-    /// End with status 1 if the whole or a row of `--diff` has more events by more than PERCENT, beyond
-    /// its bound; takes at least two recordings on each side
-    #[arg(long, help_heading = RARE, value_name = "PERCENT", requires = "diff", allow_negative_numbers = true, value_parser = percent)]
-    pub(crate) fail_above: Option<f64>,
         self.rows_requested().unwrap_or(if self.rows.is_some() { usize::MAX } else { 20 })
     }
 
@@ -729,6 +736,9 @@ pub(crate) struct Simulate {
     /// address as `nm` prints it (0x...)
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
     pub(crate) range: String,
+    /// Step what the function calls too, and count it with the function
+    #[arg(long)]
+    pub(crate) calls: bool,
     /// Stop after this many steps, and end the program
     #[arg(long, value_name = "N", default_value_t = 10_000_000, allow_negative_numbers = true, value_parser = |text: &str| number::<u64>(text, 1..=u64::MAX))]
     pub(crate) max_steps: u64,
@@ -740,9 +750,6 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) output: ResultFile,
     #[command(flatten)]
-    /// Step what the function calls too, and count it with the function
-    #[arg(long)]
-    pub(crate) calls: bool,
     pub(crate) naming: Naming,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
@@ -754,6 +761,7 @@ pub(crate) struct Simulate {
 pub(crate) enum CodeKey {
     Address,
     Line,
+    Function,
 }
 
 #[derive(Debug, Args)]
@@ -765,7 +773,6 @@ pub(crate) struct Timeline {
     /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
     #[arg(long, value_name = "WIDTH", value_parser = column, help_heading = WHAT)]
     pub(crate) ticks: Option<Duration>,
-    Function,
     /// Measure from each mark on channel A to the next on channel B by the same thread
     #[arg(long, value_name = "A,B", help_heading = WHAT)]
     pub(crate) between: Vec<String>,

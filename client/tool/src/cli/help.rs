@@ -76,6 +76,7 @@ Workloads (modelled machines only):
   programs=70+30                 percentages of programs that take turns on each processor
   short=A+L                      short.exe runs for L nanoseconds, from A nanoseconds on
   skid=N                         interrupts come N steps late
+  drift=P+P+...                  percent of its cycles that it has in one run after the other
   Default: 100 million instructions in 150 million cycles on each processor, 90 % user.
   Events of issue slots have amounts too, where they are counted.";
 
@@ -87,6 +88,7 @@ Examples:
   halprof stat -I 100 --csv -o counts.csv -d 10
   halprof stat -r 10 --trim -e TotalCycles -- app.exe
   halprof stat -r 10 --diff base.json --fail-above 2 -- app.exe
+  halprof stat -r 10 --against old.exe --fail-above 2 -- new.exe --fast
   halprof stat --from trace.etl --by thread -M ipc
 
 Metric files (--metric-file FILE) are TOML:
@@ -145,11 +147,11 @@ Examples:
   halprof simulate --range solve -- app.exe
   halprof simulate --range \"Solver::step\" --by line -- app.exe input.txt
   halprof simulate --range main+64 --machine zen4 --csv -- app.exe
+  halprof simulate --range 'libc.so.6!qsort' --calls -- ./app
   halprof simulate --range solve --diff base.json --fail-above 1 -- app.exe
 
 With `--fail-above` the status is 1 if anything got worse by more than that; if the program fails, the
 status is the program's.
-  halprof simulate --range 'libc.so.6!qsort' --calls -- ./app
 
 Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
 modelled: they are misses of caches that are empty at the start of the range. Calls out of the range

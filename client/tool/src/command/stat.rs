@@ -6,6 +6,7 @@
 //! a trace read (from_trace)  ─┘                                                             CSV, JSON
 //! ```
 
+mod against;
 mod by_process;
 mod by_switches;
 mod by_tracing;
@@ -37,6 +38,7 @@ use crate::select::time::slice_length;
 use crate::select::warnings::warnings;
 use crate::target::context::Context;
 use crate::target::limits;
+use against::{AgainstResult, Pairs};
 use evaluate::Evaluation;
 use halprof_measure::Failure;
 use halprof_profile::file::cannot_count;
@@ -91,12 +93,39 @@ pub(crate) fn run_by(
     let machine = ctx.machine_info.description.clone();
     let mut measurement =
         Measurement::new(options, (&event_set, sets.len()), &evaluation, ctx, output)?;
-    let runs = measurement.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
-    let Measurement { runner, writer, samples, changed, ended, .. } = measurement;
+    let (repeat, is_in_turns) = (options.repeat, measurement.before.is_some());
+    let measured = if is_in_turns {
+        measurement.pairs(&sets, repeat)
+    } else {
+        let runs = measurement.runs(&sets, repeat);
+        runs.map(|after| Pairs { after, ..Pairs::default() })
+    };
+    let pairs = measured.map_err(|error| event_set.explain(error))?;
+    let runs = &pairs.after;
+    let Measurement { runner, before, mut writer, samples, changed, ended, .. } = measurement;
     let ended = ended.map(|error| event_set.explain(error));
-    let mut result = evaluation.result(&runs, machine, runner.scope(&event_set));
+    let scope = runner.scope(&event_set);
+    let mut result = evaluation.result(runs, machine.clone(), scope.clone());
     result.ended = ended.as_ref().map(Error::failure);
     let mut later: Vec<String> = result.ended.iter().map(ended_early).collect();
+    let mut program_status = runner.program_status();
+    if let Some(before) = &before {
+        let against = AgainstResult::new(options, &evaluation, &pairs, [before, &runner]);
+        if pairs.after.len() < repeat as usize {
+            later.push(against.incomplete(repeat));
+        }
+        // Ctrl-C ends a program too.
+        match against.failure().filter(|_| !result.interrupted) {
+            Some((status, why)) => {
+                program_status = status;
+                later.push(why);
+            }
+            None => {
+                writer.pairs = against::each(&evaluation, &pairs, (&machine, &scope), output)?;
+            }
+        }
+        result.against = Some(against);
+    }
     if let Some(samples) = &samples {
         let rows = runs.iter().flat_map(|run| samples.rows(&evaluation.view, run));
         let mut rows: Vec<_> = rows.collect();
@@ -122,7 +151,7 @@ pub(crate) fn run_by(
     warnings.extend(later);
     result.warnings = warnings;
     let status = writer.finish(result)?;
-    Ok(match (ended, runner.program_status()) {
+    Ok(match (ended, program_status) {
         (Some(error), _) => error.exit_status(),
         // What a program that has failed counted says nothing.
         (None, own) if own != 0 => own,
@@ -143,6 +172,7 @@ fn refuse_limits(options: &args::Stat, method: limits::MeasuredBy) -> Result<()>
     let by_process = options.by == Some(DivideBy::Process);
     let given = [
         ("--topdown", options.topdown.is_some()),
+        ("--against", options.against.is_some()),
         ("--repeat", options.repeat != 1),
         ("--rotate", options.work.rotate.is_some()),
         ("--workload programs", options.work.has_programs()),

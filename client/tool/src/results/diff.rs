@@ -10,7 +10,9 @@ use crate::output::number::{optional, rounded, thousands};
 use crate::output::schema;
 use crate::output::table::{Column, Field, Record, Width, records};
 use halprof_measure::Error as Cause;
+use halprof_measure::float::float;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, Verdict};
+use halprof_measure::statistics::paired::{self, Paired};
 use halprof_measure::text_file;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -72,6 +74,18 @@ impl Figure {
             bound,
             worse: Some(WorseWhen::More),
         }
+    }
+}
+
+impl Figure {
+    /// Whether another is the same figure, of another run.
+    fn is_like(&self, other: &Self) -> bool {
+        let place = |figure: &Self| (figure.processor, figure.core_type.clone());
+        self.name == other.name && place(self) == place(other)
+    }
+
+    fn bounded(&self) -> Option<Bounded> {
+        Some(Bounded { value: self.value?, bound: self.bound })
     }
 }
 
@@ -169,9 +183,9 @@ impl<T: Compared> Earlier<T> {
         same: impl Fn(&str, &str) -> bool,
     ) -> Result<Diff> {
         let now: T = serde_json::from_str(now).map_err(Error::internal)?;
-        let mut warnings = self.differences(&now);
-        let figures = |result: &T| result.figures().into_iter().filter_map(&asked).collect();
-        let (before, after): (Vec<Figure>, Vec<Figure>) = (figures(&self.result), figures(&now));
+        let warnings = self.differences(&now);
+        let [before, after]: [Vec<Figure>; 2] = [&self.result, &now]
+            .map(|result| result.figures().into_iter().filter_map(&asked).collect());
         let place = |figure: &Figure| (figure.processor, figure.core_type.clone());
         let earlier = |figure: &Figure| {
             let there = || before.iter().filter(|one| place(one) == place(figure));
@@ -206,24 +220,7 @@ impl<T: Compared> Earlier<T> {
                 "Measure the same sources, and show them in the same way.",
             ));
         }
-        if !left.is_empty() {
-            warnings
-                .push(format!("not compared (value missing on one side): {}", abbreviated(&left)));
-        }
-        let unknown = rows.iter().filter(|row| row.worse.is_some() && row.compared.error.is_none());
-        let unknown: Vec<&str> = unknown
-            .filter(|row| row.compared.ratio.is_some())
-            .map(|row| row.metric.as_str())
-            .collect();
-        if limit.is_some() && !unknown.is_empty() {
-            let names = abbreviated(&unknown);
-            warnings.push(format!(
-                "not judged by `--fail-above`, because their bounds are not known: {names}"
-            ));
-        }
-        let failures = rows.iter().filter(|row| row.failed);
-        let failures = failures.map(|row| row.failure(limit.unwrap_or_default())).collect();
-        Ok(Diff { file: self.file.clone(), rows, warnings, failures })
+        Ok(Diff::judged(self.file.clone(), (rows, &left), warnings, limit))
     }
 
     /// Warnings about what else than the figures differs.
@@ -250,14 +247,98 @@ impl<T: Compared> Earlier<T> {
     }
 }
 
+impl Diff {
+    /// `left`: what is not compared; `limit`: how many percent worse a figure may be.
+    fn judged(
+        file: String,
+        (rows, left): (Vec<DiffRow>, &[&str]),
+        mut warnings: Vec<String>,
+        limit: Option<f64>,
+    ) -> Self {
+        if !left.is_empty() {
+            warnings
+                .push(format!("not compared (value missing on one side): {}", abbreviated(left)));
+        }
+        let unknown = rows.iter().filter(|row| row.worse.is_some() && row.compared.error.is_none());
+        let unknown: Vec<&str> = unknown
+            .filter(|row| row.compared.ratio.is_some())
+            .map(|row| row.metric.as_str())
+            .collect();
+        if limit.is_some() && !unknown.is_empty() {
+            let names = abbreviated(&unknown);
+            warnings.push(format!(
+                "not judged by `--fail-above`, because their bounds are not known: {names}"
+            ));
+        }
+        let failures = rows.iter().filter(|row| row.failed);
+        let failures = failures.map(|row| row.failure(limit.unwrap_or_default())).collect();
+        Self { file, rows, warnings, failures }
+    }
+
+    /// Compares two programs by the results, as JSON, of runs in pairs, in the order of time: before,
+    /// after, after, before. `before` names the program before; the rest is as for
+    /// [`Earlier::compare`].
+    pub(crate) fn of_pairs<T: Compared>(
+        before: String,
+        pairs: &[[String; 2]],
+        limit: Option<f64>,
+        asked: impl Fn(Figure) -> Option<Figure>,
+    ) -> Result<Self> {
+        let figures = |text: &String| -> Result<Vec<Figure>> {
+            let result: T = serde_json::from_str(text).map_err(Error::internal)?;
+            Ok(result.figures().into_iter().filter_map(&asked).collect())
+        };
+        let pairs = pairs.iter().map(|[before, after]| Ok([figures(before)?, figures(after)?]));
+        let pairs: Vec<[Vec<Figure>; 2]> = pairs.collect::<Result<_>>()?;
+        let Some([_, first]) = pairs.first() else {
+            return Ok(Self::default());
+        };
+        let (mut rows, mut left) = (Vec::new(), Vec::new());
+        for figure in first {
+            let in_each = pairs.iter().map(|pair| {
+                let [before, after] = pair.each_ref().map(|run| {
+                    run.iter().find(|one| one.is_like(figure)).and_then(Figure::bounded)
+                });
+                before.zip(after)
+            });
+            match in_each.collect::<Option<Vec<_>>>().and_then(|values| paired(&values)) {
+                Some((before, after, compared)) => {
+                    rows.push(DiffRow::of(figure, [before, after], compared, limit));
+                }
+                None => left.push(figure.name.as_str()),
+            }
+        }
+        Ok(Self::judged(before, (rows, &left), Vec::new(), limit))
+    }
+}
+
+/// The means of pairs of values, and how they compare. Runs that are alike by chance are no more
+/// accurate than each of them.
+fn paired(pairs: &[(Bounded, Bounded)]) -> Option<(f64, f64, Comparison)> {
+    let values: Vec<[f64; 2]> =
+        pairs.iter().map(|(before, after)| [before.value, after.value]).collect();
+    let Paired { before, after, bound } = paired::compare(&values)?;
+    let mut bounds = pairs.iter().flat_map(|(before, after)| [before.bound, after.bound]);
+    let own = bounds.try_fold(0.0, |sum: f64, bound| Some(sum.hypot(bound?)));
+    let own = own.map(|sum| sum / float(pairs.len() as u64));
+    let bound = bound.zip(own).map(|(spread, own)| spread.max(own));
+    Some((before, after, Comparison::of_change(before, after, bound)))
+}
+
 impl DiffRow {
     fn new(before: &Figure, after: &Figure, limit: Option<f64>) -> Option<Self> {
-        let values =
-            [before, after].map(|one| Some(Bounded { value: one.value?, bound: one.bound }));
-        let [Some(earlier), Some(later)] = values else {
-            return None;
-        };
+        let (earlier, later) = before.bounded().zip(after.bounded())?;
         let compared = Comparison::new(earlier, later);
+        Some(Self::of(after, [earlier.value, later.value], compared, limit))
+    }
+
+    /// `after` says what is compared.
+    fn of(
+        after: &Figure,
+        [before, value]: [f64; 2],
+        compared: Comparison,
+        limit: Option<f64>,
+    ) -> Self {
         let Comparison { ratio, error, verdict } = compared;
         let beyond = |limit: f64| match (after.worse, ratio.zip(error)) {
             (Some(WorseWhen::More), Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
@@ -267,17 +348,17 @@ impl DiffRow {
             (Some(WorseWhen::Fewer), None) => ratio.is_none() && verdict == Verdict::Fewer,
             (None, _) => false,
         };
-        Some(Self {
+        Self {
             metric: after.name.clone(),
             unit: after.unit.clone(),
             processor: after.processor,
             core_type: after.core_type.clone(),
-            before: earlier.value,
-            after: later.value,
+            before,
+            after: value,
             compared,
             worse: after.worse,
             failed: limit.is_some_and(beyond),
-        })
+        }
     }
 
     fn figure(&self, value: f64) -> String {

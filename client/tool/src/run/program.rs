@@ -19,6 +19,7 @@ use std::fmt;
 use std::io;
 #[cfg(windows)]
 use std::os::windows::io::OwnedHandle;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -155,6 +156,14 @@ impl Program {
     /// Its process identifier, once the process exists.
     pub(crate) fn id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
+    }
+
+    /// The file that it runs, once the process exists; `None` if the system does not say it.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        #[cfg(windows)]
+        return self.child.as_ref().and_then(job::file);
+        #[cfg(not(windows))]
+        std::fs::read_link(format!("/proc/{}/exe", self.id()?)).ok()
     }
 
     /// Lets it run.

@@ -27,6 +27,7 @@ use halprof_measure::processes::ProcessSource;
 use sim::cpu::event::Event;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ pub(crate) struct Runner {
     launch: Launch,
     /// The program, from when it is prepared.
     program: Option<Program>,
+    /// The file of the program, from when it has run.
+    file: Option<PathBuf>,
     /// A process that ran before, and with whose end the measurement ends.
     followed: Option<Followed>,
     limit_ns: Option<u64>,
@@ -156,6 +159,7 @@ impl Runner {
             clock: Clock::real(),
             launch: Launch { command: command.to_vec(), output_to_error, ..Launch::default() },
             program: None,
+            file: None,
             followed: None,
             limit_ns: None,
             kill_children: false,
@@ -230,6 +234,7 @@ impl Runner {
     /// begins.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         self.program = Program::suspended(&self.launch)?;
+        self.note_file();
         Ok(())
     }
 
@@ -240,9 +245,18 @@ impl Runner {
         }
     }
 
+    /// Elsewhere than on Windows there is no process before the program runs.
+    fn note_file(&mut self) {
+        if self.file.is_none() {
+            self.file = self.program.as_ref().and_then(Program::file);
+        }
+    }
+
     pub(crate) fn begin(&mut self) -> Result<()> {
         self.clock.begin();
-        self.program.as_mut().map_or(Ok(()), |program| Ok(program.resume()?))
+        self.program.as_mut().map_or(Ok(()), Program::resume)?;
+        self.note_file();
+        Ok(())
     }
 
     /// Lets it run to its end, or until `look` breaks; returns how long it ran. `look` is called at
@@ -364,6 +378,11 @@ impl Runner {
     /// The exit status of the program that was run, or 0.
     pub(crate) fn program_status(&self) -> u32 {
         self.exit_status.unwrap_or(0)
+    }
+
+    /// The file of the program that was run; `None` if the system does not say it.
+    pub(crate) fn program_file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// The program, as it was called.

@@ -13,7 +13,7 @@ use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
 use sim_etw::generator::Program;
 use sim_etw::{ModelledTracing, SharedProgram};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The name of the installed driver for `--machine`.
@@ -42,6 +42,8 @@ pub(crate) struct Model {
     machine: Rc<RefCell<Box<dyn ModelledMachine>>>,
     /// The real program that it runs, for a trace of it.
     program: SharedProgram,
+    /// How many workloads it has begun.
+    runs: Rc<Cell<usize>>,
 }
 
 impl Transport for Model {
@@ -57,13 +59,15 @@ impl Transport for Model {
 
 impl Model {
     fn new(machine: Box<dyn ModelledMachine>) -> Self {
-        Self { machine: Rc::new(RefCell::new(machine)), program: SharedProgram::default() }
+        let machine = Rc::new(RefCell::new(machine));
+        Self { machine, program: SharedProgram::default(), runs: Rc::default() }
     }
 
     /// Starts a workload, and shows the real program that it is of in a trace.
     pub(crate) fn begin_program(&self, workload: &Workload, program: Option<Program>) {
         *self.program.borrow_mut() = program;
-        self.begin(workload);
+        let run = self.runs.replace(self.runs.get() + 1);
+        self.begin(workload.in_run(run).as_ref().unwrap_or(workload));
     }
 
     /// Starts a workload on its processors.

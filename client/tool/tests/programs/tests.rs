@@ -27,6 +27,9 @@ pub(crate) fn all() -> Vec<Trial> {
         statuses_are_passed_on_where_it_is_sampled
         the_first_failure_of_several_runs
         a_program_s_own_failure_is_not_that_of_a_comparison
+        programs_in_turns_are_compared_and_named
+        a_program_that_fails_has_no_verdict
+        ctrl_c_shows_the_pairs_that_are_complete
         what_does_not_start_is_an_error
         the_result_names_its_scope
         what_it_prints_is_not_in_the_result
@@ -169,6 +172,70 @@ fn a_program_s_own_failure_is_not_that_of_a_comparison() {
         assert_eq!(stat["diff"][0]["failed"], true, "{stat}");
         assert_eq!(ran.status.code(), Some(status), "{script}");
     }
+}
+
+/// Two programs in a folder: copies of these, by which their files differ.
+fn two_programs(before: &str, after: &str) -> (TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = |name: &str, of: &str| {
+        let file = folder.path().join(name);
+        std::fs::copy(of, &file).expect("a copy");
+        file.display().to_string()
+    };
+    let programs = [copy("before", before), copy("after", after)];
+    (folder, programs)
+}
+
+fn sha256(file: &str) -> String {
+    let output = Command::new("sha256sum").arg(file).output().expect("sha256sum");
+    String::from_utf8_lossy(&output.stdout).split_whitespace().next().expect("a hash").to_owned()
+}
+
+fn programs_in_turns_are_compared_and_named() {
+    let (_folder, [before, after]) = two_programs("/bin/sleep", "/bin/sleep");
+    let arguments = ["--json", "stat", "-e", "TotalCycles", "-r", "4", "--against", &before, "--"];
+    let ran = ran(&[&arguments[..], &[&after, "0.05"]].concat());
+    let stat = json(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(0), "{stat}");
+    let told = &stat["against"];
+    assert_eq!(told["pairs"], 4);
+    for (side, program) in [("before", &before), ("after", &after)] {
+        assert_eq!(told[side]["program"], **program, "{told}");
+        assert_eq!(told[side]["sha256"], sha256(program), "{told}");
+        assert_eq!(told[side]["exit_status"], 0, "{told}");
+    }
+    assert_eq!(told["order"][1], "after");
+    assert_eq!(told["order"][3], "before");
+    let elapsed = stat["diff"].as_array().expect("figures").iter();
+    let elapsed = elapsed.filter(|row| row["metric"] == "elapsed").count();
+    assert_eq!(elapsed, 1, "{stat}");
+}
+
+fn a_program_that_fails_has_no_verdict() {
+    for (before, after) in [("/bin/false", "/bin/true"), ("/bin/true", "/bin/false")] {
+        let (_folder, [before, after]) = two_programs(before, after);
+        let line = ["--json", "stat", "-e", "TotalCycles", "-r", "3", "--against", &before];
+        let ran = ran(&[&line[..], &["--fail-above", "0", "--", &after]].concat());
+        let stat = json(&ran.stdout);
+        assert_eq!((ran.status.code(), stat.get("diff")), (Some(1), None), "{stat}");
+        assert_eq!(stat["against"]["pairs"], 0, "{stat}");
+        assert!(stat["warnings"].to_string().contains("there is no verdict"), "{stat}");
+    }
+}
+
+fn ctrl_c_shows_the_pairs_that_are_complete() {
+    let (_folder, [before, after]) = two_programs("/bin/sleep", "/bin/sleep");
+    let line = ["--json", "stat", "-e", "TotalCycles", "-r", "1000", "--against", &before, "--"];
+    let mut command = halprof(&[&line[..], &[&after, "0.02"]].concat());
+    let child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("it runs");
+    // Some pairs are complete by then, and a thousand take forty seconds.
+    sleep(Duration::from_secs(2));
+    signal("INT", &format!("-{}", child.id()));
+    let stat = json(&ended_soon(child).stdout);
+    let pairs = number(&stat["against"]["pairs"]);
+    assert!(stat["interrupted"] == true && (3..1000).contains(&pairs), "{pairs} {stat}");
+    assert_eq!(stat["runs"].as_array().map(Vec::len), Some(pairs as usize));
+    assert!(stat["diff"].as_array().is_some_and(|figures| !figures.is_empty()), "{stat}");
 }
 
 fn what_does_not_start_is_an_error() {

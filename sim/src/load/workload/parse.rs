@@ -49,7 +49,8 @@ impl WorkloadError {
             Self::UnknownKey(_) => {
                 "Events: instructions cycles branches branch-misses ref-cycles llc-references \
                  llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations, and \
-                 the vendor's by their names; others: user processors programs short code seed skid"
+                 the vendor's by their names; others: user processors programs short code seed skid \
+                 drift"
             }
             Self::TooMany => "Leave some out",
             Self::DuplicateKey(_) => "Give each key once",
@@ -60,7 +61,7 @@ impl WorkloadError {
 
 /// The keys that every workload has.
 pub fn keys() -> impl Iterator<Item = &'static str> {
-    let others = ["user", "processors", "programs", "short", "code", "seed", "skid"];
+    let others = ["user", "processors", "programs", "short", "code", "seed", "skid", "drift"];
     Event::ALL.into_iter().map(Event::name).chain(others)
 }
 
@@ -70,7 +71,8 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 /// `0-3+8`, or `all`; `programs`, the percentages of programs that take turns, as in `70+30`;
 /// `short`, when another program starts and for how long it runs, as in `3000000+2000000`; `code`,
 /// as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates that vary over time;
-/// `skid`, the positions by which interrupts are late.
+/// `skid`, the positions by which interrupts are late; `drift`, the percentages of its cycles that it has
+/// in one run after the other, as in `100+103+101`.
 ///
 /// Defaults: amounts and skid 0, user 100, processor 0, one program, steady rates, and the code at
 /// [`USER_CODE`](super::USER_CODE).
@@ -146,6 +148,11 @@ fn set(
         }
         "seed" => parts.seed = Some(number(value, u64::MAX).ok_or(bad("a number below 2^64"))?),
         "skid" => parts.skid = number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?,
+        "drift" => {
+            let percentages = drift(value);
+            parts.drift = percentages
+                .ok_or(bad("a list of percentages such as `100+103+101`, each from 1 to 200"))?;
+        }
         _ => {
             let kind = Event::ALL.into_iter().find(|event| event.name() == key);
             let unknown = || WorkloadError::UnknownKey(key.to_owned());
@@ -210,6 +217,10 @@ fn programs(text: &str) -> Option<Vec<u64>> {
     (whole && parts.len() <= PROGRAMS_MAX).then_some(parts)
 }
 
+fn drift(text: &str) -> Option<Vec<u64>> {
+    text.split('+').map(|part| number(part, 200).filter(|&percent| percent != 0)).collect()
+}
+
 fn short(text: &str) -> Option<(u64, u64)> {
     let (start, length) = text.split_once('+')?;
     let (start, length) = (number(start, MAX_AMOUNT)?, number(length, MAX_AMOUNT)?);
@@ -264,6 +275,20 @@ mod tests {
             assert_eq!(workload.highest_processor(), indices.last().copied());
         }
         assert_eq!(parse("cycles=1").map(|workload| workload.highest_processor()), Ok(Some(0)));
+    }
+
+    #[test]
+    fn cycles_drift_from_run_to_run() {
+        let workload = parse("cycles=1000,instructions=500,drift=100+103+97").expect("a workload");
+        for (run, cycles) in [(0, 1000), (1, 1030), (2, 970), (3, 1000), (7, 1030)] {
+            let own = workload.in_run(run).expect("it drifts");
+            let amounts = (own.amount(Event::Cycles), own.amount(Event::Instructions));
+            assert_eq!(amounts, (cycles, 500), "{run}");
+        }
+        assert_eq!(parse("cycles=1000").expect("a workload").in_run(1), None);
+        for wrong in ["", "0", "201", "100+", "-3"] {
+            assert!(parse(&format!("cycles=1000,drift={wrong}")).is_err(), "{wrong}");
+        }
     }
 
     /// Every turn of a round is complete, and takes as many positions as its percentage says.

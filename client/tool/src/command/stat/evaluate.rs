@@ -90,7 +90,7 @@ impl StatRows {
 }
 
 impl RunRow {
-    fn new(run: &Counts, counts: Vec<CountRow>) -> Self {
+    pub(super) fn new(run: &Counts, counts: Vec<CountRow>) -> Self {
         Self { elapsed_ns: run.elapsed_ns(), counts, interrupted: run.interrupted }
     }
 }

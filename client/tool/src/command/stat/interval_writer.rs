@@ -30,6 +30,8 @@ pub(super) struct IntervalWriter<'a> {
     closed: bool,
     /// The result of `--diff`.
     earlier: Option<Earlier<ComparedStat>>,
+    /// The results of `--against`, of each run alone as JSON.
+    pub(super) pairs: Vec<[String; 2]>,
 }
 
 impl<'a> IntervalWriter<'a> {
@@ -41,7 +43,8 @@ impl<'a> IntervalWriter<'a> {
     ) -> Result<Self> {
         let jitter = interval_ns.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() });
         let earlier = Earlier::named(&options.diff, output.is_modelled())?;
-        Ok(Self { options, output, jitter, kept: Vec::new(), begun: false, closed: false, earlier })
+        let (kept, pairs) = (Vec::new(), Vec::new());
+        Ok(Self { options, output, jitter, kept, begun: false, closed: false, earlier, pairs })
     }
 
     /// Whether intervals are printed as they end.
@@ -103,9 +106,6 @@ impl<'a> IntervalWriter<'a> {
 
     /// The result beside an earlier one.
     fn diff(&self, result: &StatResult) -> Result<Diff> {
-        let Some(earlier) = &self.earlier else {
-            return Ok(Diff::default());
-        };
         let asked = |figure: Figure| match figure.name.as_str() {
             // How long to measure was chosen.
             ELAPSED if self.options.work.duration.is_some() => {
@@ -114,9 +114,15 @@ impl<'a> IntervalWriter<'a> {
             ELAPSED => Some(figure),
             _ => Some(figure).filter(|figure| figure.unit == EVENTS || self.metrics()),
         };
+        let limit = self.options.diff.fail_above;
+        if let Some(against) = &result.against {
+            return Diff::of_pairs::<ComparedStat>(against.heading(), &self.pairs, limit, asked);
+        }
+        let Some(earlier) = &self.earlier else {
+            return Ok(Diff::default());
+        };
         let now = self.output.document("stat", result)?;
         let metrics = Metrics::built_in()?;
-        let limit = self.options.diff.fail_above;
         earlier.compare(&now, limit, asked, |one, other| metrics.count_the_same(one, other))
     }
 

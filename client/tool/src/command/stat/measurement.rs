@@ -1,5 +1,6 @@
 //! How a session measures: once for each run and pass, with readings in between.
 
+use super::against::{self, Pairs, Turn};
 use super::by_process::Samples;
 use super::evaluate::{Evaluation, Span};
 use super::interval_writer::{IntervalWriter, owns_output};
@@ -29,11 +30,15 @@ pub(super) struct Measurement<'a> {
     event_set: &'a EventSet,
     evaluation: &'a Evaluation<'a>,
     pub(super) runner: Runner,
+    /// What runs in turns with it.
+    pub(super) before: Option<Runner>,
     pub(super) writer: IntervalWriter<'a>,
     /// The file that each reading replaces, if there is one.
     exposition: Option<Exposition<'a>>,
     interval: Option<u64>,
     progress: ProgressBar,
+    /// Which pair is running.
+    pair: String,
     /// The samples by which counts are divided, if requested.
     pub(super) samples: Option<Samples>,
     /// The time of all earlier runs and passes.
@@ -91,6 +96,7 @@ impl<'a> Measurement<'a> {
         output: &'a Output,
     ) -> Result<Self> {
         let runner = Runner::new(&options.work, ctx, event_set, owns_output(options, output))?;
+        let before = against::runner(options, ctx, event_set, owns_output(options, output))?;
         if options.by.is_some() {
             runner.check_can_be_sampled()?;
         }
@@ -102,7 +108,12 @@ impl<'a> Measurement<'a> {
         let writer = IntervalWriter::new(options, output, interval)?;
         // No progress bar is drawn among lines that are printed meanwhile, or in a program's
         // output.
-        let progress = if writer.is_live() || !options.work.program.is_empty() {
+        let progress = if before.is_some() {
+            // It is drawn when a run begins, not while a program may print.
+            let progress = output.progress(None);
+            progress.disable_steady_tick();
+            progress
+        } else if writer.is_live() || !options.work.program.is_empty() {
             ProgressBar::hidden()
         } else {
             let measurements = passes as u64 * u64::from(options.repeat);
@@ -114,10 +125,12 @@ impl<'a> Measurement<'a> {
             event_set,
             evaluation,
             runner,
+            before,
             writer,
             exposition,
             interval,
             progress,
+            pair: String::new(),
             samples,
             done_ns: 0,
             changed: Vec::new(),
@@ -136,24 +149,7 @@ impl<'a> Measurement<'a> {
     pub(super) fn runs(&mut self, sets: &[Vec<usize>], repeat: u32) -> Result<Vec<Counts>> {
         let mut runs: Vec<Counts> = Vec::new();
         for run in 1..=repeat {
-            let mut counts = Counts::default();
-            for (pass, events) in (1..).zip(sets) {
-                let pass = (sets.len() > 1).then_some(pass);
-                match self.pass(PassId { events, run: (repeat > 1).then_some(run), pass }) {
-                    Ok((one, counted)) => {
-                        self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
-                        counts.add(one, counted);
-                    }
-                    Err(error) if error.is_of_request() && self.done_ns != 0 => {
-                        self.ended = Some(error);
-                    }
-                    Err(error) => return Err(error),
-                }
-                if self.is_over() {
-                    counts.interrupted = true;
-                    break;
-                }
-            }
+            let counts = self.one_run(sets, (repeat > 1).then_some(run))?;
             if !counts.passes.is_empty() {
                 runs.push(counts);
             }
@@ -163,6 +159,63 @@ impl<'a> Measurement<'a> {
         }
         self.progress.finish_and_clear();
         Ok(runs)
+    }
+
+    /// Runs what is measured and what is before it in turns, so many times each; returns the pairs that
+    /// are complete. They end early if a program fails.
+    pub(super) fn pairs(&mut self, sets: &[Vec<usize>], repeat: u32) -> Result<Pairs> {
+        let mut pairs = Pairs::default();
+        let turns =
+            (0..repeat as usize).flat_map(|pair| Turn::of_pair(pair).map(|turn| (pair, turn)));
+        for (pair, turn) in turns {
+            self.pair = format!("pair {} of {repeat}", pair + 1);
+            self.progress.set_message(self.pair.clone());
+            self.swap_for(turn);
+            let counts = self.one_run(sets, None);
+            let failed = self.runner.program_status() != 0;
+            self.swap_for(turn);
+            let counts = counts?;
+            if self.is_over() || failed {
+                break;
+            }
+            match turn {
+                Turn::Before => pairs.before.push(counts),
+                Turn::After => pairs.after.push(counts),
+            }
+        }
+        self.progress.finish_and_clear();
+        pairs.keep_complete();
+        Ok(pairs)
+    }
+
+    /// Puts what runs in this turn into the place of what is measured, or back.
+    const fn swap_for(&mut self, turn: Turn) {
+        if let (Turn::Before, Some(before)) = (turn, &mut self.before) {
+            std::mem::swap(&mut self.runner, before);
+        }
+    }
+
+    /// Runs everything once for each pass.
+    fn one_run(&mut self, sets: &[Vec<usize>], run: Option<u32>) -> Result<Counts> {
+        let mut counts = Counts::default();
+        for (pass, events) in (1..).zip(sets) {
+            let pass = (sets.len() > 1).then_some(pass);
+            match self.pass(PassId { events, run, pass }) {
+                Ok((one, counted)) => {
+                    self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
+                    counts.add(one, counted);
+                }
+                Err(error) if error.is_of_request() && self.done_ns != 0 => {
+                    self.ended = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+            if self.is_over() {
+                counts.interrupted = true;
+                break;
+            }
+        }
+        Ok(counts)
     }
 
     /// Runs everything once, and counts some of the events.
@@ -197,7 +250,9 @@ impl<'a> Measurement<'a> {
                     samples.drain(&mut session, tick.elapsed_ns)?;
                 }
                 self.progress.set_position(self.done_ns.saturating_add(tick.elapsed_ns));
-                self.progress.set_message(seconds(tick.elapsed_ns));
+                if self.pair.is_empty() {
+                    self.progress.set_message(seconds(tick.elapsed_ns));
+                }
                 if tick.is_due {
                     let counts = event_set.counts(of.events, &session.snapshot()?);
                     let now = Reading { time_ns: tick.elapsed_ns, counts };

@@ -1,5 +1,6 @@
 //! The result of `stat`, as in JSON, and its rows as in CSV.
 
+use super::against::AgainstResult;
 use crate::metrics::MetricRow;
 use crate::results::count_row::{CountRow, Repeats};
 use crate::results::diff::DiffRow;
@@ -30,10 +31,13 @@ pub(crate) struct StatResult {
     /// The counts of the whole machine where some processes are chosen.
     #[serde(skip)]
     pub(super) hidden: Vec<CountRow>,
-    /// The figures beside those of `--diff`.
+    /// The figures beside those of `--diff` or `--against`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) diff: Vec<DiffRow>,
-    /// The file of `--diff`.
+    /// What ran in turns with what was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) against: Option<AgainstResult>,
+    /// The file of `--diff`, or what `--against` names.
     #[serde(skip)]
     pub(super) earlier: String,
     /// What to look at next on each CPU type.

@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "the functions of Windows are foreign")]
 
 use super::STATUS_CONTROL_C_EXIT;
+use std::ffi::OsString;
 use std::io;
+use std::os::windows::ffi::OsStringExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::ptr;
 use std::time::Duration;
@@ -197,7 +199,18 @@ fn owned(handle: HANDLE) -> Option<OwnedHandle> {
     (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
+/// The file that a process runs.
+pub(super) fn file(child: &Child) -> Option<PathBuf> {
+    path(child).map(PathBuf::from)
+}
+
 fn name(process: &OwnedHandle) -> Option<String> {
+    let path = path(process)?;
+    let name = Path::new(&path).file_name()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+fn path(process: &impl AsRawHandle) -> Option<OsString> {
     let mut path = vec![0; PATH_UNITS];
     let mut length = PATH_UNITS as u32;
     // SAFETY: the handle is open, and `path` is valid for writes of the length given.
@@ -209,10 +222,7 @@ fn name(process: &OwnedHandle) -> Option<String> {
             &raw mut length,
         )
     };
-    let path = path.get(..length as usize).filter(|_| named != FALSE)?;
-    let path = String::from_utf16_lossy(path);
-    let name = Path::new(&path).file_name()?;
-    Some(name.to_string_lossy().into_owned())
+    path.get(..length as usize).filter(|_| named != FALSE).map(OsString::from_wide)
 }
 
 fn done(done: i32) -> io::Result<()> {

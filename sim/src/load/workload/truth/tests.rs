@@ -34,6 +34,7 @@ fn of_amounts(amounts: [u64; 12], user: u64, seed: Option<u64>) -> Workload {
         code: USER_CODE,
         instructions: None,
         way: None,
+        drift: Vec::new(),
         skid: 0,
         programs: vec![100],
         short: None,
