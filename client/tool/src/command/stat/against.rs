@@ -2,7 +2,7 @@
 //! that is measured, in the order before, after, after, before.
 
 use super::evaluate::Evaluation;
-use super::result::{RunRow, StatResult};
+use super::result::{AgainstResult, RunRow, Side, StatResult, Turn};
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
@@ -12,8 +12,6 @@ use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
-use schemars::JsonSchema;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,31 +22,6 @@ use std::slice;
 /// Fewer pairs have no bound.
 const PAIRS_MIN: u32 = 3;
 
-/// What ran in turns; the other results are of what ran after.
-#[derive(JsonSchema, Serialize)]
-pub(super) struct AgainstResult {
-    before: Side,
-    after: Side,
-    /// How many pairs are complete.
-    pairs: usize,
-    /// Which ran, one after the other, in the complete pairs.
-    order: Vec<Turn>,
-    /// The runs of what ran before; `runs` has those after.
-    runs_before: Vec<RunRow>,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct Side {
-    /// The program, as it was called; null on a modelled machine.
-    program: Option<String>,
-    /// The SHA-256 of its file, in hexadecimal digits; null if the file is not known.
-    sha256: Option<String>,
-    /// The workload of a modelled machine; null if it is the default one.
-    workload: Option<String>,
-    /// The first exit status that is not 0, or 0; null on a modelled machine.
-    exit_status: Option<u32>,
-}
-
 impl Side {
     fn new(runner: &Runner, workload: Option<String>) -> Self {
         Self {
@@ -58,14 +31,6 @@ impl Side {
             exit_status: runner.exit_status(),
         }
     }
-}
-
-/// Which of both runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Turn {
-    Before,
-    After,
 }
 
 impl Turn {

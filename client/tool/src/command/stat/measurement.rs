@@ -1,11 +1,11 @@
 //! How a session measures: once for each run and pass, with readings in between.
 
-use super::against::{self, Pairs, Turn};
+use super::against::{self, Pairs};
 use super::by_process::Samples;
 use super::evaluate::{Evaluation, Span};
 use super::interval_writer::{IntervalWriter, owns_output};
 use super::openmetrics::{Exposed, Exposition};
-use super::result::Interval;
+use super::result::{Interval, Turn};
 use crate::cli::args;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;

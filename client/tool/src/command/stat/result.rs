@@ -1,6 +1,5 @@
 //! The result of `stat`, as in JSON, and its rows as in CSV.
 
-use super::against::AgainstResult;
 use crate::metrics::MetricRow;
 use crate::results::count_row::{CountRow, Repeats};
 use crate::results::diff::DiffRow;
@@ -75,6 +74,39 @@ impl StatResult {
     pub(super) fn all_counts(&self) -> impl Iterator<Item = &CountRow> {
         self.rows.counts.iter().chain(&self.hidden)
     }
+}
+
+/// What ran in turns; the other results are of what ran after.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct AgainstResult {
+    pub(super) before: Side,
+    pub(super) after: Side,
+    /// How many pairs are complete.
+    pub(super) pairs: usize,
+    /// Which ran, one after the other, in the complete pairs.
+    pub(super) order: Vec<Turn>,
+    /// The runs of what ran before; `runs` has those after.
+    pub(super) runs_before: Vec<RunRow>,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Side {
+    /// The program, as it was called; null on a modelled machine.
+    pub(super) program: Option<String>,
+    /// The SHA-256 of its file, in hexadecimal digits; null if the file is not known.
+    pub(super) sha256: Option<String>,
+    /// The workload of a modelled machine; null if it is the default one.
+    pub(super) workload: Option<String>,
+    /// The first exit status that is not 0, or 0; null on a modelled machine.
+    pub(super) exit_status: Option<u32>,
+}
+
+/// Which of both runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Turn {
+    Before,
+    After,
 }
 
 /// What was counted, in a whole measurement or an interval.
