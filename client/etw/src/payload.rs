@@ -37,6 +37,7 @@ pub enum EventKind<'a> {
     Process(Box<process::Process>),
     Thread(Box<thread::Thread>),
     ThreadName(Box<thread::ThreadName>),
+    Ready(thread::Ready),
     Image(Box<image::Image>),
     ImageId(Box<image::ImageId>),
     Pdb(Box<image::Pdb>),
@@ -89,6 +90,7 @@ fn kernel(group: u8, opcode: u8, version: u16, fields: Fields<'_>) -> Option<Eve
         (group::PERFINFO, 49) => EventKind::Corruption(counters::corruption(fields)?),
         (group::PERFINFO, 72..=74) => EventKind::Interval(boxed(fields)?),
         (group::THREAD, 36) => EventKind::Switch(plain(fields)?),
+        (group::THREAD, 50) => EventKind::Ready(plain(fields)?),
         (group::THREAD, 1..=4) => {
             EventKind::Thread(Box::new(thread::thread(opcode, version, fields)?))
         }

@@ -278,6 +278,7 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Switch(_) => (group::THREAD, 36, 4),
         EventKind::Thread(thread) => (group::THREAD, thread.change.opcode(), 4),
         EventKind::ThreadName(_) => (group::THREAD, 72, 2),
+        EventKind::Ready(_) => (group::THREAD, 50, 2),
         EventKind::Stack(_) => (group::STACKWALK, 32, 2),
         EventKind::StackDefinition(_) => (group::STACKWALK, 36, 2),
         EventKind::StackKey(key) => match key.half {
@@ -419,6 +420,7 @@ fn payload(output: &mut Output, kind: &EventKind<'_>) {
         EventKind::Switch(switch) => switch.write(output),
         EventKind::Thread(thread) => thread::write(thread, output),
         EventKind::ThreadName(name) => thread::write_name(name, output),
+        EventKind::Ready(ready) => ready.write(output),
         EventKind::Stack(stack) => stack.write(output),
         EventKind::StackKey(key) => key.write(output),
         EventKind::LastBranches(records) => records.write(output),

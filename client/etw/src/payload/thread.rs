@@ -1,8 +1,8 @@
 //! Threads (MOF classes `Thread_V1_TypeGroup1` to `Thread_V3_TypeGroup1`; version 4 has a name), and
-//! the names that programs give them (opcode 72).
+//! the names that programs give them (opcode 72); `ReadyThread`.
 
 use super::Change;
-use crate::bytes::{Fields, Output, PointerSize};
+use crate::bytes::{Fields, Output, PointerSize, layout};
 
 /// A thread. The process is this one's, while the event's header has the creator's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,27 @@ impl Thread {
     /// A thread without a name.
     pub const fn new(change: Change, process: u32, thread: u32) -> Self {
         Self { change, process, thread, name: None }
+    }
+}
+
+layout! {
+    /// A thread becomes ready to run. Whoever made it so runs on the processor of the event's buffer.
+    #[derive(Copy)]
+    pub struct Ready {
+        thread: u32,
+        /// `AdjustReason`: why its priority is raised.
+        reason: i8,
+        increment: i8,
+        /// Bit 0: a deferred procedure call made it ready.
+        flags: u8,
+        reserved: u8,
+    }
+}
+
+impl Ready {
+    /// Whether a deferred procedure call made it ready, and not the thread on whose time that ran.
+    pub const fn is_by_dpc(&self) -> bool {
+        self.flags & 1 != 0
     }
 }
 

@@ -76,7 +76,7 @@ fn every_vector_has_its_values() {
 const READ: [(&str, &[u8]); 10] = [
     ("header", &[0]),
     ("process", &[1, 2, 3, 10, 39]),
-    ("thread", &[1, 2, 3, 4, 36, 72]),
+    ("thread", &[1, 2, 3, 4, 36, 50, 72]),
     ("perfinfo", &[46, 47, 48, 49, 72, 73]),
     ("image", &[2, 3, 4]),
     ("stackwalk", &[32, 35, 36, 37, 38]),
@@ -153,6 +153,10 @@ fn kind(kind: EventKind<'_>) -> Value {
         EventKind::CounterSample(sample) => {
             json!({"ip": sample.ip, "thread_id": sample.thread, "source": sample.source})
         }
+        EventKind::Ready(ready) => json!({
+            "thread": ready.thread, "reason": ready.reason, "increment": ready.increment,
+            "flags": ready.flags,
+        }),
         EventKind::Switch(switch) => json!({
             "new_thread_id": switch.new_thread, "old_thread_id": switch.old_thread,
             "new_priority": switch.new_priority, "old_priority": switch.old_priority,

@@ -11,7 +11,7 @@ use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::{Clock, Event};
 use halprof_measure::float::float;
 use halprof_measure::tracing::analysis::lives::{Lives, between};
-use halprof_measure::tracing::analysis::waits::{Reason, Waits};
+use halprof_measure::tracing::analysis::waits::{Reason, Waits, Waker};
 use halprof_measure::tracing::etl::{self, Etl};
 use halprof_measure::{Error, Result};
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use std::path::Path;
 
 /// How a trace must be recorded.
 const RECORD: &str =
-    "`xperf -on PROC_THREAD+LOADER+CSWITCH` records one, and `xperf -d FILE` ends it.";
+    "`xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER` records one, and `xperf -d FILE` ends it.";
 
 /// The same with where threads waited.
 const RECORD_STACKS: &str = "`xperf -on PROC_THREAD+LOADER+CSWITCH -stackwalk CSwitch` records them, and `xperf -d FILE` ends it.";
@@ -91,6 +91,8 @@ pub struct OffCpu {
     pub elapsed_ns: u64,
     /// The context switches in it.
     pub switches: u64,
+    /// The events that say who made a thread ready; 0 where the trace has none.
+    pub wakings: u64,
     /// Those that were lost, as far as the others show it.
     pub lost_switches: u64,
     /// The longest time first.
@@ -127,7 +129,27 @@ pub struct WaitRow {
     pub longest_ns: u64,
     /// How long until the trace's end, where it was still off then.
     pub unfinished_ns: u64,
+    /// Who ended most of the waits, at most three; none where the trace does not say it.
+    pub wakers: Vec<WakerRow>,
 }
+
+/// Who ended waits.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
+pub struct WakerRow {
+    /// The name of the process; null for a DPC, and if no event names it.
+    pub process: Option<String>,
+    /// Of the process; null for a DPC, and if no event names it.
+    pub id: Option<u32>,
+    /// Null for a DPC, and for all threads of the process.
+    pub thread: Option<u32>,
+    /// Whether it was a deferred procedure call, such as a timer's or a device's.
+    pub dpc: bool,
+    /// How many waits.
+    pub waits: u64,
+}
+
+/// How many of those who ended waits are kept of each row.
+const MOST_WAKERS: usize = 3;
 
 /// What has rows of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +182,16 @@ impl WaitTotals {
     }
 }
 
+/// How many waits each has ended: a DPC, or a process with its thread if threads have rows.
+type Wakers = BTreeMap<Option<(usize, Option<usize>)>, u64>;
+
 struct Reader {
     clock: Clock,
     lives: Lives,
     waits: Waits,
     totals: BTreeMap<(usize, Reason), WaitTotals>,
+    /// How many waits each has ended.
+    wakers: BTreeMap<(usize, Reason, Waker), u64>,
     end: i64,
 }
 
@@ -178,6 +205,7 @@ impl OffCpu {
             lives: Lives::default(),
             waits: Waits::default(),
             totals: BTreeMap::new(),
+            wakers: BTreeMap::new(),
             end: clock.origin(),
         };
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
@@ -225,6 +253,9 @@ impl Reader {
             let InstanceNumber(thread) = wait.thread;
             let ns = between(self.clock, wait.since, event.time);
             self.totals.entry((thread, wait.reason)).or_default().add(ns);
+            if let Some(waker) = wait.waker {
+                *self.wakers.entry((thread, wait.reason, waker)).or_default() += 1;
+            }
         }
         self.lives.event(event);
     }
@@ -241,6 +272,35 @@ impl Reader {
             let own = (by == By::Thread).then_some(thread);
             sums.entry((threads[thread].process, own, reason)).or_default().merge(waits);
         }
+        let mut wakers: BTreeMap<(usize, Option<usize>, Reason), Wakers> = BTreeMap::new();
+        for ((thread, reason, waker), waits) in self.wakers {
+            let own = (by == By::Thread).then_some(thread);
+            let waker = match waker {
+                Waker::Dpc => None,
+                Waker::Thread(InstanceNumber(waker)) => {
+                    Some((threads[waker].process, (by == By::Thread).then_some(waker)))
+                }
+            };
+            let of_row = wakers.entry((threads[thread].process, own, reason)).or_default();
+            *of_row.entry(waker).or_default() += waits;
+        }
+        let waker = |(waker, waits): (Option<(usize, Option<usize>)>, u64)| match waker {
+            None => WakerRow { dpc: true, waits, ..WakerRow::default() },
+            Some((process, thread)) => WakerRow {
+                process: processes[process].name.clone(),
+                id: processes[process].id,
+                thread: thread.map(|thread| threads[thread].id),
+                dpc: false,
+                waits,
+            },
+        };
+        let wakers_of = |key| {
+            let mut rows: Vec<WakerRow> =
+                wakers.get(&key).into_iter().flatten().map(|(&one, &n)| waker((one, n))).collect();
+            rows.sort_by_key(|row| std::cmp::Reverse(row.waits));
+            rows.truncate(MOST_WAKERS);
+            rows
+        };
         let elapsed_ns = between(self.clock, self.clock.origin(), self.end);
         let rows = sums.into_iter().map(|((process, thread, reason), waits)| WaitRow {
             share: float(waits.waited_ns) / float(elapsed_ns.max(1)),
@@ -253,6 +313,7 @@ impl Reader {
             waited_ns: waits.waited_ns,
             longest_ns: waits.longest_ns,
             unfinished_ns: waits.unfinished_ns,
+            wakers: wakers_of((process, thread, reason)),
         });
         let mut rows: Vec<WaitRow> = rows.collect();
         rows.sort_by_key(|row| std::cmp::Reverse((row.waited_ns, row.unfinished_ns)));
@@ -260,6 +321,7 @@ impl Reader {
             system: etl::system(trace.header()),
             elapsed_ns,
             switches: self.waits.switches,
+            wakings: self.waits.wakings,
             lost_switches: self.waits.lost_switches,
             rows,
             warnings: warnings(trace, self.waits.lost_switches),

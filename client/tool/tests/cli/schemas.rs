@@ -8,6 +8,7 @@ use halprof_etw::PointerSize;
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::processor::{Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Stack};
+use halprof_etw::payload::thread::Ready;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use halprof_setup::tracing_rights::{Changed, ChangedRight, Grant};
 use serde_json::Value;
@@ -137,8 +138,9 @@ fn of_a_trace(recording: &Path) -> [(&'static str, Value); 4] {
         stack_of(1001),
         switch(0, THREAD),
         switch(THREAD, 0),
+        EventKind::Ready(Ready { thread: THREAD, flags: 1, ..Ready::default() }),
         switch(0, THREAD),
-        stack_of(1005),
+        stack_of(1006),
         switch(THREAD, 0),
     ];
     let events = (1001..).zip(&events).map(|(time, event)| {

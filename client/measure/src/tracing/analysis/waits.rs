@@ -6,6 +6,7 @@
 
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::processor::Switch;
+use halprof_etw::payload::thread::Ready;
 use halprof_etw::{Event, EventKind};
 use std::collections::HashMap;
 
@@ -18,6 +19,15 @@ pub enum Reason {
     Wait(i8),
 }
 
+/// Who made a thread ready to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waker {
+    /// A thread.
+    Thread(InstanceNumber),
+    /// A deferred procedure call: a timer's, or a device's.
+    Dpc,
+}
+
 /// A thread that is or was off the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -27,6 +37,8 @@ pub struct Wait {
     pub since: i64,
     /// Why.
     pub reason: Reason,
+    /// Who ended it, where an event says so.
+    pub waker: Option<Waker>,
 }
 
 /// The waits of all threads except the idle threads, which only wait for work.
@@ -34,10 +46,14 @@ pub struct Wait {
 pub struct Waits {
     /// Threads that are off: since when, and why.
     off: HashMap<usize, (i64, Reason)>,
+    /// Who made threads ready that are off, by the numbers of their instances.
+    wakers: HashMap<usize, Waker>,
     /// The thread on each processor.
     running: HashMap<u16, u32>,
     /// The context switches so far.
     pub switches: u64,
+    /// The events so far that say who made a thread ready.
+    pub wakings: u64,
     /// Lost switches, inferred from gaps.
     pub lost_switches: u64,
 }
@@ -51,6 +67,10 @@ impl Waits {
         }
         match &event.kind {
             EventKind::Switch(switch) => self.switch(threads, event, switch),
+            EventKind::Ready(ready) => {
+                self.ready(threads, event.processor, ready);
+                None
+            }
             _ => None,
         }
     }
@@ -62,6 +82,20 @@ impl Waits {
             self.lost_switches += 1;
             let InstanceNumber(lost) = threads.current(running);
             self.off.remove(&lost);
+        }
+    }
+
+    /// A thread is made ready by what runs on the processor of the event.
+    fn ready(&mut self, threads: &mut Threads, processor: u16, ready: &Ready) {
+        self.wakings += 1;
+        let waker = match self.running.get(&processor) {
+            _ if ready.is_by_dpc() => Waker::Dpc,
+            Some(&thread) if thread != 0 => Waker::Thread(threads.current(thread)),
+            _ => return,
+        };
+        let InstanceNumber(thread) = threads.current(ready.thread);
+        if self.off.contains_key(&thread) {
+            self.wakers.entry(thread).or_insert(waker);
         }
     }
 
@@ -91,8 +125,9 @@ impl Waits {
             return None;
         }
         let thread = threads.current(switch.new_thread);
+        let waker = self.wakers.remove(&thread.0);
         let (since, reason) = self.off.remove(&thread.0)?;
-        Some(Wait { thread, since, reason })
+        Some(Wait { thread, since, reason, waker })
     }
 
     /// The waits that have not ended. A thread that has ended does not wait.
@@ -105,6 +140,7 @@ impl Waits {
             thread: InstanceNumber(thread),
             since,
             reason,
+            waker: None,
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Are the waits of threads those that are in the trace?
 
-use super::{By, OffCpu, WaitRow};
+use super::{By, OffCpu, WaitRow, WakerRow};
 use crate::aggregate::filter::Filter;
 use crate::file::StackCounts;
 use crate::file::etl::tests::{a_stack, a_thread, an_image, frames, write_trace};
 use crate::symbols::SymbolPath;
 use halprof_etw::payload::processor::Switch;
+use halprof_etw::payload::thread::Ready;
 use halprof_etw::payload::{Change, EventKind};
 use sim_etw::write::Session;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,42 @@ fn waits_are_from_one_switch_to_the_next_by_their_reason() {
     assert_eq!(by_thread.warnings, Vec::<String>::new());
     let by_process = OffCpu::read(&path, By::Process).expect("waits");
     assert_eq!(by_process.rows, expected.map(|row| WaitRow { thread: None, ..row }));
+}
+
+/// Thread 8 waits three times: thread 12, which runs elsewhere, ends one wait, a DPC two of them. Nobody
+/// is known who ends that of 12.
+#[test]
+fn who_ended_a_wait_is_what_ran_where_the_thread_was_made_ready() {
+    let there = [8, 12].map(|thread| (1, 0, a_thread(Change::RundownStart, 40, thread)));
+    let ready = |thread, flags| EventKind::Ready(Ready { thread, flags, ..Ready::default() });
+    let events = [
+        (5, 1, switch(0, 2, 0, 12)),
+        (10, 0, switch(8, 5, 6, 0)),
+        (15, 1, ready(8, 0)),
+        // It is ready already.
+        (16, 1, ready(8, 1)),
+        (20, 0, switch(0, 2, 0, 8)),
+        (25, 0, switch(8, 5, 6, 0)),
+        // By the idle thread, and not by a DPC: nobody knows.
+        (26, 0, ready(12, 0)),
+        (30, 0, ready(8, 1)),
+        (35, 0, switch(0, 2, 0, 8)),
+        (40, 0, switch(8, 5, 6, 0)),
+        (45, 1, ready(8, 1)),
+        (50, 0, switch(0, 2, 0, 8)),
+        (55, 1, switch(12, 5, 6, 0)),
+        (60, 1, switch(0, 2, 0, 12)),
+    ];
+    let (_folder, path) = written(&[&there[..], &events].concat());
+    let by_thread = OffCpu::read(&path, By::Thread).expect("waits");
+    assert_eq!(by_thread.wakings, 5);
+    let of = |thread| by_thread.rows.iter().find(|row| row.thread == Some(thread)).expect("a row");
+    let dpc = WakerRow { dpc: true, waits: 2, ..WakerRow::default() };
+    let thread = WakerRow { id: Some(40), thread: Some(12), waits: 1, ..WakerRow::default() };
+    assert_eq!(of(8).wakers, [dpc.clone(), thread.clone()]);
+    assert_eq!(of(12).wakers, []);
+    let by_process = OffCpu::read(&path, By::Process).expect("waits");
+    assert_eq!(by_process.rows[0].wakers, [dpc, WakerRow { thread: None, ..thread }]);
 }
 
 const KERNEL: u64 = 0xFFFF_F800_0000_0000;

@@ -13,7 +13,7 @@ use crate::results::sample_rows::absent_fields;
 use crate::select::filters::{self, Names};
 use halprof_profile::aggregate::key::{Fields, INLINED, Value};
 use halprof_profile::file::StackCounts;
-use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};
+use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow, WakerRow};
 use halprof_profile::views::report::{Call, CallTree};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub(crate) struct OffCpuResult {
     elapsed_ns: u64,
     /// Context switches in the trace.
     switches: u64,
+    /// The events that say who ended a wait; 0 where the trace has none.
+    wakings: u64,
     /// Those that were lost, as far as the others show it.
     lost_switches: u64,
     /// What could not be read of the file.
@@ -81,12 +83,18 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     }
     output.warn_all(&waits.warnings);
     waits.remarks.iter().for_each(|remark| output.note(remark));
+    if waits.wakings == 0 && !options.stack {
+        output.note(
+            "the trace does not say who ended the waits; `xperf -on ...+DISPATCHER` records it (ReadyThread)",
+        );
+    }
     let status = if damaged.is_some() { INCOMPLETE } else { 0 };
     let mut result = OffCpuResult {
         file: file.display().to_string(),
         machine: waits.system,
         elapsed_ns: waits.elapsed_ns,
         switches: waits.switches,
+        wakings: waits.wakings,
         lost_switches: waits.lost_switches,
         damaged,
         warnings: waits.warnings,
@@ -175,6 +183,19 @@ impl Record for WaitCall {
     ];
 }
 
+/// Who ended most waits, each with their number.
+fn wakers(wakers: &[WakerRow]) -> String {
+    let one = |one: &WakerRow| {
+        let who = match (one.dpc, one.thread) {
+            (true, _) => "DPC".to_owned(),
+            (false, Some(thread)) => format!("{} {thread}", process_name(one.process.as_deref())),
+            (false, None) => process_name(one.process.as_deref()),
+        };
+        format!("{who} ({})", thousands(one.waits))
+    };
+    wakers.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 impl Record for WaitRow {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::number("waited"), |row| seconds(row.waited_ns)),
@@ -186,6 +207,7 @@ impl Record for WaitRow {
             ns => seconds(ns),
         }),
         Field::new(Column::word("reason"), |row| row.reason.clone()),
+        Field::new(Column::word("ended by").extra(), |row| wakers(&row.wakers)),
         Field::new(Column::number("id").extra(), |row| optional(row.id)),
         Field::new(Column::number("thread"), |row| optional(row.thread)),
         Field::new(Column::name("process"), |row| process_name(row.process.as_deref())),
