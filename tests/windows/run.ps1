@@ -443,7 +443,9 @@ Invoke-Step 'a trace lists its events' {
     $kinds = (Get-Answer 'etw-events-report' "report --events `"$file`"").rows
     $samples = @($kinds | Where-Object { $_.name -eq 'SampleProf' })
     Assert-That ($samples.Count -ge 1) "no samples among $($kinds.Count) kinds"
-    "$($kinds.Count) kinds"
+    $contexts = @((Get-Answer 'etw-contexts' "report `"$file`" --by context").tables[0].parts[0].rows.context)
+    Assert-That ($contexts -contains 'thread') 'no sample has a context'
+    "$($kinds.Count) kinds; contexts: $($contexts -join ', ')"
 }
 $BusyFile = Join-Path $Log 'busy.rec'
 Invoke-Step 'tracing samples one process, and nothing is missing' {

@@ -168,7 +168,7 @@ impl Filter {
             process: !self.processes.is_empty() || !self.threads.is_empty(),
             thread: !self.threads.is_empty(),
             processor: self.processors.is_some(),
-            stack: false,
+            ..GroupBy::NOTHING
         }
     }
 }

@@ -46,13 +46,14 @@ use halprof_measure::float::float;
 use halprof_measure::tracing::analysis::counts::TraceCounts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared_types::{EventKind, Mode, Sample, SystemEvent};
+use shared_types::{EventKind, Sample, SystemEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 mod background;
 pub mod branches;
 pub(crate) mod combined;
+mod context;
 mod counts;
 pub(crate) mod etl;
 pub mod inventory;
@@ -72,6 +73,7 @@ mod writer;
 
 pub use background::{Background, Block, Sink};
 pub use branches::RecordedBranches;
+pub use context::{Context, ContextCounts, mode_of};
 pub use etl::{DeliveredSamples, Files, LOST_BUFFERS, LOST_EVENTS, convert, convert_session};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
@@ -484,6 +486,9 @@ pub struct Statistics {
     /// How many samples have call stacks; `None` where none were recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stacks: Option<StackCounts>,
+    /// How many samples are of threads, deferred calls and interrupts, where Windows says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<ContextCounts>,
     /// What is missing or damaged in the trace that it was converted from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
@@ -573,11 +578,6 @@ fn more(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap
         (name.clone(), n.saturating_sub(before))
     });
     grown.collect()
-}
-
-/// The mode of a sample or a frame in a file; unknown if no mode has the number.
-pub(crate) fn mode_of(number: u8) -> Mode {
-    Mode::from_wire(number.into()).unwrap_or(Mode::Unknown)
 }
 
 /// What the recorder writes when it has finished.
@@ -677,6 +677,11 @@ impl Recording {
     /// How many samples have call stacks; `None` where none were recorded.
     pub fn stack_counts(&self) -> Option<StackCounts> {
         self.statistics.as_ref()?.stacks
+    }
+
+    /// How many samples are of threads, deferred calls and interrupts; `None` where nothing says it.
+    pub fn contexts(&self) -> Option<ContextCounts> {
+        self.statistics.as_ref()?.contexts
     }
 
     /// Whether it is known how many samples were lost, which it is not if the file is truncated or

@@ -4,6 +4,7 @@ use crate::shared::trace;
 use fastrand::Rng;
 use halprof_etw::join::branches::BranchRecords;
 use halprof_etw::join::stacks::Joiner;
+use halprof_etw::names::SelfDescription;
 use halprof_etw::payload::stack::Half;
 use halprof_etw::{Cause, EventKind, Trace};
 use std::io::Cursor;
@@ -23,6 +24,7 @@ fn read_all(bytes: &[u8]) -> Option<u64> {
     let (mut joiner, mut branches) = (Joiner::new(20_000_000), BranchRecords::default());
     while let Some(event) = trace.next_event().expect("bytes in memory") {
         assert!(event.counters.iter().len() <= 8192);
+        let _ = SelfDescription::of(event.items.clone());
         match &event.kind {
             EventKind::Sample(sample) => {
                 let mode = Half::of(sample.ip, pointer);

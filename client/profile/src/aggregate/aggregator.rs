@@ -1,7 +1,7 @@
 //! The first pass over a recording: samples summed up by what later passes distinguish.
 
 use crate::aggregate::totals::Totals;
-use crate::file::{StackId, StackTable};
+use crate::file::{Context, StackId, StackTable, mode_of};
 use crate::number::nanoseconds;
 use crate::symbols::code_location::CodeLocation;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
@@ -27,18 +27,31 @@ pub(crate) struct GroupBy {
     pub(crate) process: bool,
     pub(crate) thread: bool,
     pub(crate) processor: bool,
+    /// Whether a thread, a deferred call or an interrupt ran.
+    pub(crate) context: bool,
     /// Callers. They may be in user mode even if the sample is not, so this distinguishes processes
     /// too.
     pub(crate) stack: bool,
 }
 
 impl GroupBy {
+    /// All samples of a source together.
+    pub(crate) const NOTHING: Self = Self {
+        location: false,
+        process: false,
+        thread: false,
+        processor: false,
+        context: false,
+        stack: false,
+    };
+
     /// Whether this distinguishes everything that the other distinguishes.
     const fn has(self, other: Self) -> bool {
         (self.location || !other.location)
             && (self.process || !other.process)
             && (self.thread || !other.thread)
             && (self.processor || !other.processor)
+            && (self.context || !other.context)
             && (self.stack || !other.stack)
     }
 
@@ -49,6 +62,7 @@ impl GroupBy {
             process: self.process || other.process,
             thread: self.thread || other.thread,
             processor: self.processor || other.processor,
+            context: self.context || other.context,
             stack: self.stack || other.stack,
         }
     }
@@ -66,6 +80,8 @@ pub(crate) struct GroupKey {
     pub(crate) processor: u32,
     pub(crate) stack: StackId,
     pub(crate) source: u16,
+    /// A [`Context`].
+    pub(crate) context: u8,
 }
 
 impl GroupKey {
@@ -74,7 +90,7 @@ impl GroupKey {
     }
 
     /// Everything that a sample can be grouped by.
-    const fn all_of(sample: &Sample, stack: StackId) -> Self {
+    fn all_of(sample: &Sample, stack: StackId) -> Self {
         Self {
             ip: sample.ip,
             process: sample.process,
@@ -82,7 +98,8 @@ impl GroupKey {
             processor: sample.processor,
             stack,
             source: sample.source,
-            mode: sample.mode,
+            mode: mode_of(sample.mode) as u8,
+            context: Context::of(sample.mode) as u8,
         }
     }
 
@@ -100,6 +117,7 @@ impl GroupKey {
             stack,
             source: self.source,
             mode: location.mode,
+            context: if group_by.context { self.context } else { 0 },
         }
     }
 
@@ -198,7 +216,7 @@ impl Aggregator {
     pub(crate) fn add<'a>(&mut self, samples: impl Iterator<Item = (&'a Sample, StackId)>) {
         for (sample, stack) in samples {
             self.stacks |= !stack.is_none();
-            if sample.mode != Mode::Unknown as u8 {
+            if mode_of(sample.mode) != Mode::Unknown {
                 *self.addressed.entry(sample.source).or_default() += 1;
             }
             let (first, last) = self.span.unwrap_or((sample.timestamp, sample.timestamp));
@@ -382,8 +400,7 @@ impl Groups {
 mod tests {
     use super::*;
 
-    const PLACE: GroupBy =
-        GroupBy { location: true, process: false, thread: false, processor: false, stack: false };
+    const PLACE: GroupBy = GroupBy { location: true, ..GroupBy::NOTHING };
     const PROCESS: GroupBy = GroupBy { location: false, process: true, ..PLACE };
     const PROCESSOR: GroupBy = GroupBy { location: false, processor: true, ..PLACE };
     const NOTHING: GroupBy = GroupBy { location: false, ..PLACE };

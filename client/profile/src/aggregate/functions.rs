@@ -11,8 +11,7 @@ use std::path::Path;
 
 /// Stacks are left out, because a function that has no samples of its own has no say in what a name
 /// means.
-const BY_LOCATION: GroupBy =
-    GroupBy { location: true, process: false, thread: false, processor: false, stack: false };
+const BY_LOCATION: GroupBy = GroupBy { location: true, ..GroupBy::NOTHING };
 
 /// The functions that the names of a filter may mean: those in the modules that it accepts, whenever and
 /// wherever they have samples in these recordings.

@@ -2,7 +2,7 @@
 
 use crate::aggregate::aggregator::{GroupBy, GroupKey};
 use crate::aggregate::filtered::BoundFilter;
-use crate::file::{Cores, Recording, UNKNOWN_PROCESS};
+use crate::file::{Context, Cores, Recording, UNKNOWN_PROCESS};
 use crate::symbols::{Frame, SourceFunction, qualified};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
@@ -41,6 +41,8 @@ pub enum Key {
     Machine,
     /// The source, with its filter if it has one.
     Source,
+    /// Whether a thread, a deferred call or an interrupt ran.
+    Context,
 }
 
 /// Everything that is known of a key. A new one is a row here, with its [`Value`].
@@ -68,13 +70,12 @@ pub(crate) enum KeyOf {
     Caller,
 }
 
-const NOTHING: GroupBy =
-    GroupBy { location: false, process: false, thread: false, processor: false, stack: false };
+const NOTHING: GroupBy = GroupBy::NOTHING;
 const BY_PROCESSOR: GroupBy = GroupBy { processor: true, ..NOTHING };
 const BY_CODE: GroupBy = GroupBy { location: true, ..NOTHING };
 
 /// In the order in which help lists them.
-const KEYS: [KeyRow; 13] = [
+const KEYS: [KeyRow; 14] = [
     KeyRow {
         key: Key::Module,
         name: "module",
@@ -233,6 +234,16 @@ const KEYS: [KeyRow; 13] = [
             value: |_, filter, number| Value::Source(filter.source(number as u16)),
         },
     },
+    KeyRow {
+        key: Key::Context,
+        name: "context",
+        fields: &["context"],
+        groups: GroupBy { context: true, ..NOTHING },
+        of: KeyOf::Group {
+            number: |_, group| group.context.into(),
+            value: |_, _, number| Value::Context(context(number)),
+        },
+    },
 ];
 
 const fn code_keys() -> usize {
@@ -247,6 +258,12 @@ const fn code_keys() -> usize {
 /// A process by its number.
 fn process(recording: &Recording, filter: &BoundFilter, number: u32) -> Process {
     Process { id: recording.process_ids.known_id(number), name: filter.process(number).cloned() }
+}
+
+/// What ran, by its number; `None` if it is unknown.
+fn context(number: u64) -> Option<&'static str> {
+    let known = [Context::Thread, Context::Dpc, Context::Interrupt];
+    known.into_iter().find(|&one| one as u64 == number).and_then(Context::name)
 }
 
 /// The index of the first cores of this processor's type; one past the last if there are none.
@@ -377,6 +394,8 @@ pub enum Value {
     Processor(u32),
     /// A type of core; `None` if the recording has none for the processor.
     Core(Option<Arc<str>>),
+    /// What ran; `None` if the trace does not say it.
+    Context(Option<&'static str>),
     Module(Arc<str>),
     Symbol {
         module: Arc<str>,
@@ -433,6 +452,7 @@ impl fmt::Display for Value {
             }
             Self::Thread { process, id, name: None } => write!(f, "{id} of {process}"),
             Self::Processor(number) => write!(f, "{number}"),
+            Self::Context(name) => f.write_str(name.unwrap_or("unknown")),
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
             Self::Symbol { module, symbol: Some(symbol) }
             | Self::Inline { module, function: Some(symbol) } => {
@@ -481,6 +501,9 @@ pub struct Fields {
     /// The type of core; null if there is only one type.
     #[serde(skip_serializing_if = "absent")]
     core: Option<String>,
+    /// `thread`, `DPC` or `interrupt`; null if nothing says it.
+    #[serde(skip_serializing_if = "absent")]
+    context: Option<String>,
     /// Hexadecimal.
     #[serde(skip_serializing_if = "absent")]
     address: String,
@@ -550,6 +573,7 @@ impl Value {
                 (Key::Thread, vec![json!(id), name, json!(of), program])
             }
             Self::Processor(processor) => (Key::Processor, vec![json!(processor)]),
+            Self::Context(name) => (Key::Context, vec![json!(name)]),
             Self::Core(name) => (Key::Core, vec![json!(name.as_deref())]),
             Self::Module(module) => (Key::Module, vec![json!(**module)]),
             Self::Symbol { module, symbol } => {

@@ -54,7 +54,7 @@ impl TrackBy {
 
 /// What pictures and exports distinguish.
 const GROUP_BY: GroupBy =
-    GroupBy { location: true, process: true, thread: true, processor: false, stack: true };
+    GroupBy { location: true, process: true, thread: true, stack: true, ..GroupBy::NOTHING };
 
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -99,6 +99,10 @@ fn add(totals: &mut Statistics, other: Statistics) {
         (own, other) => own.or(other),
     };
     // Their indexes mean sources of one recording; `source_totals` merges them by name.
+    totals.contexts = match (totals.contexts, other.contexts) {
+        (Some(own), Some(other)) => Some(own.sum(other)),
+        (own, other) => own.or(other),
+    };
     totals.slices.clear();
     for (lost, more) in
         [(&mut totals.lost, other.lost), (&mut totals.lost_events, other.lost_events)]

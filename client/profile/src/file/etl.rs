@@ -17,8 +17,9 @@ use super::methods::SampledAddresses;
 use super::source::{BranchVisitor, SampleSource, SampleVisitor};
 use super::stacks::StackTableBuilder;
 use super::{
-    Build, DroppedBranches, Ending, Metadata, NO_PROCESS, NamedThread, Period, Process, ProcessIds,
-    Recording, Sample, Source, StackCounts, StackId, StackTable, Statistics, TraceContents, Writer,
+    Build, Context, ContextCounts, DroppedBranches, Ending, Metadata, NO_PROCESS, NamedThread,
+    Period, Process, ProcessIds, Recording, Sample, Source, StackCounts, StackId, StackTable,
+    Statistics, TraceContents, Writer, mode_of,
 };
 use branches::{SampleBranches, TraceBranches};
 pub use delivered::DeliveredSamples;
@@ -376,14 +377,16 @@ impl Builder {
             EventKind::Sample(sample) => {
                 let tick = Tick::new(&event, TickForm::Sample, sample.thread, sample.ip);
                 if !self.has_tick(event.processor, tick) {
-                    self.sample(event.time, event.processor, TIMER, sample.thread, sample.ip);
+                    let context = Context::of_timer(sample.reserved);
+                    self.sample(&event, TIMER, (sample.thread, sample.ip), context);
                 }
             }
             EventKind::CounterSample(sample) => {
                 let CounterSample { thread, source, ip, .. } = sample;
                 let tick = Tick::new(&event, TickForm::CounterSample, thread, ip);
                 if source != TIMER || !self.has_tick(event.processor, tick) {
-                    self.sample(event.time, event.processor, source, thread, ip);
+                    // No document says that the reserved field of these says it too.
+                    self.sample(&event, source, (thread, ip), Context::Unknown);
                 }
             }
             EventKind::LastBranches(records) => self.branches.add(event.processor, &records),
@@ -442,13 +445,21 @@ impl Builder {
         self.stack_counts.add(kernel.is_some(), user.is_some(), is_shared);
         if let Some(mut sample) = event {
             sample.process = process.unwrap_or(NO_PROCESS);
-            let halves = Halves { kernel, user, is_shared, mode: sample.mode };
+            let mode = mode_of(sample.mode) as u8;
+            let halves = Halves { kernel, user, is_shared, mode };
             self.samples.push(sample);
             self.sample_halves.push(self.halves.insert_full(halves).0 as u32);
         }
     }
 
-    fn sample(&mut self, time: i64, processor: u16, source: u16, thread: u32, ip: u64) {
+    fn sample(
+        &mut self,
+        event: &Event<'_>,
+        source: u16,
+        (thread, ip): (u32, u64),
+        context: Context,
+    ) {
+        let (time, processor) = (event.time, event.processor);
         // Shares are of work that was done, and an idle processor does none.
         if thread == 0 {
             self.idle_samples += 1;
@@ -459,7 +470,8 @@ impl Builder {
         let mode = if self.pointer.is_kernel(ip) { Mode::Kernel } else { Mode::User };
         let (source, state) = self.source(source);
         let period = state.now.unwrap_or(0).into();
-        let sample = Sample { ip, period, source, mode: mode as u8, ..Sample::default() };
+        let mode = context.with(mode);
+        let sample = Sample { ip, period, source, mode, ..Sample::default() };
         self.add(time, processor, instance, sample);
     }
 
@@ -484,7 +496,7 @@ impl Builder {
         };
         let thread = self.lives.threads.instances()[number].thread;
         // A thread always waits in the kernel.
-        let half = if sample.mode == Mode::User as u8 { Half::User } else { Half::Kernel };
+        let half = if mode_of(sample.mode) == Mode::User { Half::User } else { Half::Kernel };
         self.joiner.event(time, thread, processor, half, Some(sample));
     }
 
@@ -615,6 +627,7 @@ impl Builder {
             idle_samples: self.idle_samples,
             stacks: has_stacks.then_some(self.stack_counts),
             dropped_branches: self.dropped_branches,
+            contexts: ContextCounts::of(&self.samples),
             damage: etl::damage(trace),
             ..Statistics::default()
         }

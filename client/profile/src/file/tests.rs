@@ -5,6 +5,7 @@ use halprof_measure::{Error, Result};
 use proptest::prelude::*;
 use serde_json::json;
 use shared_types::Branch;
+use shared_types::Mode;
 use std::io;
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;

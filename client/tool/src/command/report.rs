@@ -23,7 +23,7 @@ use crate::select::branches::requested as requested_branches;
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::aggregate::totals::Totals;
-use halprof_profile::file::{Metadata, StackCounts};
+use halprof_profile::file::{ContextCounts, Metadata, StackCounts};
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::events::EventSummary;
 use halprof_profile::views::report::{Call, CallTree, GroupTotals, Query, Report, Sort, Table};
@@ -66,6 +66,9 @@ pub(crate) struct ReportResult<'a> {
     by_address: Vec<AllSources<'a>>,
     /// How many samples have call stacks; null where none were recorded.
     stacks: Option<StackCounts>,
+    /// How many samples of the timer are of threads, deferred calls and interrupts; null where nothing
+    /// says it.
+    contexts: Option<ContextCounts>,
     /// The tables requested with `--by`.
     tables: Cow<'a, [Table]>,
     /// The call tree of each source, requested with `--stack`: calls with at least 1 % of its events.
@@ -267,6 +270,7 @@ fn result<'a>(
         by_module: by(Key::Module),
         by_address: by(Key::Address),
         stacks: recording.stack_counts(),
+        contexts: recording.contexts(),
         tables: tables(options, report.tables.get(..requested).unwrap_or(&report.tables)),
         stack: calls(report),
         symbols: report.symbols.iter().map(Into::into).collect(),

@@ -9,12 +9,11 @@ use crate::output::{JsonLines, Output};
 use crate::results::recording_warnings;
 use crate::select::filters;
 use csv::Writer;
-use halprof_profile::file::{NO_PROCESS, Recording};
+use halprof_profile::file::{NO_PROCESS, Recording, mode_of};
 use halprof_profile::symbols::{Frame, qualified};
 use halprof_profile::views::script::{self, Caller, ScriptLine};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use shared_types::Mode;
 use std::collections::HashMap;
 use std::mem;
 
@@ -179,7 +178,7 @@ fn warn_of_slices(recording: &Recording, output: &Output) {
 }
 
 fn row<'a>(line: &'a ScriptLine<'_>) -> SampleLine<'a> {
-    let mode = Mode::from_wire(line.sample.mode.into()).unwrap_or(Mode::Unknown);
+    let mode = mode_of(line.sample.mode);
     SampleLine {
         time_ns: line.time_ns,
         processor: line.sample.processor,

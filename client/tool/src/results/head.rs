@@ -4,7 +4,7 @@ use crate::output::escape::Escaped;
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::Width;
 use crate::select::filters;
-use halprof_profile::file::{Recording, StackCounts};
+use halprof_profile::file::{ContextCounts, Recording, StackCounts};
 use halprof_profile::views::report::events::EventSummary;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,7 +65,23 @@ pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String 
             text += ", idle ones included";
         }
     }
+    text += &recording.contexts().map_or_else(String::new, contexts_in_words);
     width.prose(0, &text) + "\n" + &events(recording, width)
+}
+
+/// How many samples are of no thread's own work, as a sentence; empty if none are known to be.
+fn contexts_in_words(contexts: ContextCounts) -> String {
+    let ContextCounts { thread, dpc, interrupt } = contexts;
+    if dpc == 0 && interrupt == 0 {
+        return String::new();
+    }
+    format!(
+        ". On the time of threads, {} of {} samples of the timer ran in interrupts and {} in DPCs \
+         (`--by context`)",
+        thousands(interrupt),
+        thousands(thread + dpc + interrupt),
+        thousands(dpc)
+    )
 }
 
 /// Which halves of their stacks samples have, as a sentence.

@@ -1,7 +1,10 @@
 //! Traces that others made or found, each with what is true of it.
 
 use crate::cli::support::{folder, halprof, json, text};
+use halprof_etw::payload::EventKind;
+use halprof_etw::payload::processor::{CounterSample, Sample};
 use serde_json::{Value, json};
+use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -106,6 +109,47 @@ fn each_kind_of_event_is_listed_with_its_number() {
     assert_eq!((&sample["provider_name"], &sample["read"]), (&json!("PerfInfo"), &json!(true)));
     let refused = halprof("report --events --off-cpu a.etl");
     assert_eq!(refused.status, 2, "{}", refused.stderr);
+}
+
+/// Of the timer's samples Windows says whether an interrupt or a DPC took the thread's time, of others it
+/// does not; a recording keeps it.
+#[test]
+fn samples_are_of_threads_interrupts_and_deferred_calls() {
+    const THREAD: u32 = 8;
+    let (_folder, path) = folder();
+    let trace = path.with_extension("etl");
+    let ip = 0xFFFF_F800_0000_1000;
+    let timer = |reserved| EventKind::Sample(Sample { ip, thread: THREAD, count: 1, reserved });
+    let counter = CounterSample { ip, thread: THREAD, source: 19, reserved: 1 };
+    let events = [0, 0xF8, 1, 1, 2, 3].map(timer);
+    let events = events.into_iter().chain([EventKind::CounterSample(counter)]);
+    let events: Vec<EventKind<'_>> = events.collect();
+    let events = (1001..).step_by(100).zip(&events).map(|(time, event)| {
+        (Origin { time, processor: 0, thread: THREAD, process: 4 }, event, &[][..])
+    });
+    let session = Session { origin: 1000, ..Session::default() };
+    write::trace(fs::File::create(&trace).expect("a file"), session, events).expect("written");
+    json(&format!("convert {} -o {}", text(&trace), text(&path)));
+    for file in [text(&trace), text(&path)] {
+        let report = json(&format!("report {file} --by context"));
+        assert_eq!(report["contexts"], json!({"thread": 2, "dpc": 2, "interrupt": 2}));
+        let mut found = BTreeMap::new();
+        for part in list(&report["tables"][0]["parts"]) {
+            for row in list(&part["rows"]) {
+                found.insert(row["context"].to_string(), row["samples"].as_u64());
+            }
+        }
+        let expected = [("\"DPC\"", 2), ("\"interrupt\"", 2), ("\"thread\"", 2), ("null", 1)];
+        let expected = expected.map(|(name, samples)| (name.to_owned(), Some(samples)));
+        assert_eq!(found, BTreeMap::from(expected), "{file}");
+        // The mode is what it was.
+        let lines = halprof(&format!("script {file} --jsonl")).stdout;
+        let first: Value =
+            serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
+        assert_eq!(first["mode"], "kernel");
+        let shown = halprof(&format!("report {file}")).stdout;
+        assert!(shown.contains("2 of 6 samples of the timer ran in interrupts"), "{shown}");
+    }
 }
 
 /// A session that preallocates its file has not closed it when somebody copies it.

@@ -5,7 +5,8 @@
 use super::images::{Place, module, place};
 use super::{IDLE, LOST_EVENTS, TIMER, ticks};
 use crate::file::{
-    Block, Live, Metadata, Module, NO_PROCESS, Process, Recording, Sample, Sink, Statistics,
+    Block, Context, Live, Metadata, Module, NO_PROCESS, Process, Recording, Sample, Sink,
+    Statistics,
 };
 use halprof_etw::payload::Change;
 use halprof_etw::payload::image::Image;
@@ -69,10 +70,14 @@ impl DeliveredSamples {
     pub fn event(&mut self, event: &Event<'_>) {
         self.lives.event(event);
         match &event.kind {
-            EventKind::Sample(sample) => self.sample(event, TIMER, sample.thread, sample.ip),
+            EventKind::Sample(sample) => {
+                let context = Context::of_timer(sample.reserved);
+                self.sample(event, TIMER, (sample.thread, sample.ip), context);
+            }
             // The timer's samples have the other form.
             EventKind::CounterSample(sample) if sample.source != TIMER => {
-                self.sample(event, sample.source, sample.thread, sample.ip);
+                let own = (sample.thread, sample.ip);
+                self.sample(event, sample.source, own, Context::Unknown);
             }
             EventKind::Process(process) => self.process(process.process),
             EventKind::Image(image) => self.image(ticks(event.time), image),
@@ -80,7 +85,13 @@ impl DeliveredSamples {
         }
     }
 
-    fn sample(&mut self, event: &Event<'_>, source: u16, thread: u32, ip: u64) {
+    fn sample(
+        &mut self,
+        event: &Event<'_>,
+        source: u16,
+        (thread, ip): (u32, u64),
+        context: Context,
+    ) {
         // Shares are of work that was done, and an idle processor does none.
         if thread == 0 {
             self.idle += 1;
@@ -100,7 +111,7 @@ impl DeliveredSamples {
             thread,
             processor: event.processor.into(),
             source: index as u16,
-            mode: if is_kernel { Mode::Kernel } else { Mode::User } as u8,
+            mode: context.with(if is_kernel { Mode::Kernel } else { Mode::User }),
             branches: 0,
         });
     }

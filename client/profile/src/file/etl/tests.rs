@@ -4,7 +4,7 @@ use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{self, Key, Value};
 use crate::file::{
     self, Branches, DroppedBranches, Identity, RecordedBranches, Recording, Sample, StackCounts,
-    StackId, Stamp,
+    StackId, Stamp, mode_of,
 };
 use crate::symbols::{Pattern, SymbolPath};
 use crate::views::report::{Query, Report};
@@ -251,7 +251,8 @@ fn a_written_trace_becomes_the_recording_that_it_describes() {
         .iter()
         .map(|sample| {
             let process = ids.id(sample.process);
-            (sample.timestamp, process, sample.thread, sample.ip, sample.period, sample.mode)
+            let mode = mode_of(sample.mode) as u8;
+            (sample.timestamp, process, sample.thread, sample.ip, sample.period, mode)
         })
         .collect();
     let (user, kernel) = (Mode::User as u8, Mode::Kernel as u8);

@@ -3,7 +3,7 @@
 mod managed;
 
 use self::managed::{ManagedRun, Runtime};
-use crate::file::{self, Recording, Sample, StackId};
+use crate::file::{self, Recording, Sample, StackId, mode_of};
 use crate::symbols::{NO_ADDRESS, SymbolPath, Symbols, UNKNOWN};
 use halprof_etw::PointerSize;
 use halprof_etw::payload::managed::{
@@ -11,7 +11,6 @@ use halprof_etw::payload::managed::{
 };
 use halprof_etw::payload::process::Process;
 use halprof_etw::payload::{Change, EventKind, processor};
-use shared_types::Mode;
 use sim_etw::write::{self, Origin, Session};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,7 +35,7 @@ fn named(path: &Path) -> Vec<String> {
     let recording: Recording = source.take_recording();
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
     let mut name = |sample: &Sample| {
-        let mode = Mode::from_wire(sample.mode.into()).expect("a mode");
+        let mode = mode_of(sample.mode);
         let frame = symbols.frame(sample.process, sample.ip, mode);
         let alone = symbols.module_alone(sample.process, sample.ip, mode);
         assert_eq!(frame.module, alone.module, "with its function and without");
@@ -71,7 +70,7 @@ fn outside_images(path: &Path) -> (usize, usize, Vec<(String, usize)>) {
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
     let (mut outside, mut of_method) = (0, BTreeMap::<String, usize>::new());
     for sample in &samples {
-        let mode = Mode::from_wire(sample.mode.into()).expect("a mode");
+        let mode = mode_of(sample.mode);
         if symbols.module(sample.process, sample.ip, mode).is_some() {
             continue;
         }
