@@ -76,6 +76,8 @@ pub(crate) struct Parts {
     pub(crate) instructions: Option<Arc<[u64]>>,
     /// The way through them that user branches go.
     pub(crate) way: Option<Arc<[Passed]>>,
+    /// The instructions on that way, in ascending order.
+    pub(crate) on_way: Arc<[u64]>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
     /// Percentages of its cycles that it has in one run after the other; none for all in each.
@@ -98,6 +100,7 @@ impl Default for Parts {
             code: USER_CODE,
             instructions: None,
             way: None,
+            on_way: Arc::default(),
             seed: None,
             skid: 0,
             drift: Vec::new(),

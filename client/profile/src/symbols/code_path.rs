@@ -17,6 +17,17 @@ const DEPTH: usize = 64;
 /// branches, each search finds one.
 const SEARCHES: usize = 64;
 
+/// A way through code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodePath {
+    /// Its branches, each of which is the next one behind the target of the one before. The first
+    /// one is the next behind the last.
+    pub branches: Vec<PathBranch>,
+    /// The addresses of all instructions that lead to a branch, in ascending order; the way between
+    /// two branches is among them.
+    pub instructions: Vec<u64>,
+}
+
 /// A branch on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathBranch {
@@ -75,14 +86,23 @@ impl Code {
 
     /// A way that begins at one of these addresses, and leads back to its own beginning; empty if
     /// there is none.
-    pub(super) fn code_path(mut self, entries: &[u64]) -> Vec<PathBranch> {
+    pub(super) fn code_path(mut self, entries: &[u64]) -> CodePath {
+        let branches = self.branches_from(entries);
+        if branches.is_empty() {
+            return CodePath::default();
+        }
+        let leads = self.instructions.iter().filter(|(_, branch)| branch.is_some());
+        CodePath { instructions: leads.map(|(address, _)| *address).collect(), branches }
+    }
+
+    fn branches_from(&mut self, entries: &[u64]) -> Vec<PathBranch> {
         self.find_dead_ends();
         let entries: Vec<u64> =
             entries.iter().copied().filter(|&entry| self.branch_from(entry).is_some()).collect();
         let Some(&first) = entries.first() else {
             return Vec::new();
         };
-        let mut walk = Walk { code: &self, entries, at: first, callers: Vec::new(), passed: 0 };
+        let mut walk = Walk { code: self, entries, at: first, callers: Vec::new(), passed: 0 };
         for _ in 0..BEFORE {
             if walk.next(None).is_none() {
                 return Vec::new();
@@ -147,8 +167,7 @@ impl Walk<'_> {
         let branch = self.code.branch_from(self.at)?;
         let there = |address: &u64| self.code.branch_from(*address).is_some();
         self.passed += 1;
-        // Fibonacci hashing.
-        let chance = self.passed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
+        let chance = mixed(self.passed) >> 61;
         let mut taken = true;
         let to = match branch.kind {
             BranchKind::Conditional => {
@@ -190,6 +209,15 @@ impl Walk<'_> {
         let index = self.passed % self.entries.len().max(1) as u64;
         self.entries.get(index as usize).copied().unwrap_or(self.at)
     }
+}
+
+/// The number with this index of SplitMix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom
+/// number generators). With a weaker hash, loops would end in step with their number.
+const fn mixed(index: u64) -> u64 {
+    let state = index.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    state ^ (state >> 31)
 }
 
 /// The kind of a branch of user code; `None` for other instructions, system calls included.
@@ -236,7 +264,7 @@ mod tests {
             0x90, // 1010 nop
             0xC3, // 1011 ret
         ];
-        let code_path = code(&bytes).code_path(&[0x1000]);
+        let CodePath { branches: code_path, instructions } = code(&bytes).code_path(&[0x1000]);
         let next = code_path.iter().cycle().skip(1);
         let mut seen = std::collections::BTreeSet::new();
         for (one, next) in code_path.iter().zip(next) {
@@ -258,20 +286,22 @@ mod tests {
             (0x1011, 0x100E, true),
         ];
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), edges);
-        assert_eq!(code_path, code(&bytes).code_path(&[0x1000]));
+        assert_eq!(code_path, code(&bytes).code_path(&[0x1000]).branches);
+        let own = [0x1000, 0x1002, 0x1004, 0x1007, 0x1009, 0x100E, 0x1010, 0x1011];
+        assert_eq!(instructions, own);
     }
 
     #[test]
     fn a_way_avoids_what_leads_nowhere() {
         // 1000 je 1007; 1002 call out of the code; 1007 jmp 1000.
         let bytes = [0x74, 0x05, 0xE8, 0, 0x10, 0, 0, 0xEB, 0xF7];
-        let code_path = code(&bytes).code_path(&[0x1000]);
+        let code_path = code(&bytes).code_path(&[0x1000]).branches;
         let edges: std::collections::BTreeSet<_> =
             code_path.iter().map(|one| (one.from, one.to)).collect();
         assert_eq!(edges.into_iter().collect::<Vec<_>>(), [(0x1000, 0x1007), (0x1007, 0x1000)]);
         // Nothing but a jump out of the code, or no branch at all.
         for bytes in [&[0xE9, 0, 0x10, 0, 0][..], &[0x90, 0x90], &[]] {
-            assert!(code(bytes).code_path(&[0x1000]).is_empty());
+            assert!(code(bytes).code_path(&[0x1000]).branches.is_empty());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An executable file and its symbols, before it runs.
 
-use super::code_path::{Code, PathBranch};
+use super::code_path::{Code, CodePath};
 use super::functions::Function;
 use super::image::Image;
 use super::lookup::Lookup;
@@ -126,7 +126,7 @@ impl Executable {
     ///
     /// # Errors
     /// A message, if there is no readable code.
-    pub fn code_path(&self, functions: &[Function]) -> Result<Vec<PathBranch>, String> {
+    pub fn code_path(&self, functions: &[Function]) -> Result<CodePath, String> {
         let mut ranges = self.ranges(&self.functions());
         ranges.sort_by_key(|range| range.start);
         let sections = self.image.code.iter().map(|section| section.range.clone());

@@ -10,10 +10,11 @@ use super::store::Key;
 use super::store_file::StoreFile;
 use super::symbol_match::SymbolMatch;
 use crate::file::{Identity, Module};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tempfile::TempPath;
+use tempfile::{NamedTempFile, TempPath};
 
 /// Why a path that a recording names is not opened.
 const NOT_OURS: &str =
@@ -30,7 +31,8 @@ pub(super) struct Lookup {
     module: String,
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
-    /// Where it was found, which may be a compressed file in a store.
+    /// Where it was found, which may be a compressed file in a store; for one that is in no folder,
+    /// its name.
     image_file: Option<PathBuf>,
     lines: Lines,
     /// Functions of the image, or of the file with its separate symbols.
@@ -69,6 +71,10 @@ impl Lookup {
         if lookup.kind == Kind::None {
             lookup.take_table();
         }
+        if lookup.image.is_some() && lookup.image_file.is_none() {
+            let name = PathBuf::from(&module.name);
+            (lookup.file, lookup.image_file) = (Some(name.clone()), Some(name));
+        }
         if !lookup.failed_downloads.is_empty() {
             path.tell_failure(&module.name, &lookup.failed_downloads);
         }
@@ -76,6 +82,10 @@ impl Lookup {
     }
 
     fn find_image(&mut self, module: &Module, path: &SymbolPath) {
+        if let Some(image) = self.built_in_image(module, path) {
+            self.image = Some(image);
+            return;
+        }
         let candidates = path.images(module);
         let key = Key::of_image(module);
         if let Some((image, file)) =
@@ -95,6 +105,18 @@ impl Lookup {
                 ),
             });
         }
+    }
+
+    /// The module's file, if it is of this build and is in no folder: it is put into one while it is
+    /// read.
+    fn built_in_image(&mut self, module: &Module, path: &SymbolPath) -> Option<Image> {
+        let bytes = path.built_in(module)?;
+        let mut file = NamedTempFile::new().ok()?;
+        file.write_all(bytes).ok()?;
+        let file = file.into_temp_path();
+        let image = image_of(&file, module).ok()?;
+        self.expanded.push(file);
+        Some(image)
     }
 
     /// The first candidate that can be opened, else what a server has.

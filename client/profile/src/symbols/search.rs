@@ -27,6 +27,9 @@ pub(super) struct Fetched {
     pub(super) failures: Vec<String>,
 }
 
+/// The file of a module that whoever reads a recording has within itself.
+pub type BuiltIn = fn(&Module) -> Option<&'static [u8]>;
+
 /// Folders and stores that the user names, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct SymbolPath {
@@ -37,6 +40,7 @@ pub struct SymbolPath {
     /// How to ask the servers, if the user wants that.
     fetch: Option<Fetch>,
     tell_failure: Option<TellFailure>,
+    built_in: Option<BuiltIn>,
     /// The key that seals the user's recordings.
     key: Option<Vec<u8>>,
     /// Whether all modules were loaded on this machine.
@@ -147,6 +151,17 @@ impl SymbolPath {
     pub fn telling_failures(mut self, tell: TellFailure) -> Self {
         self.tell_failure = Some(tell);
         self
+    }
+
+    /// This path with modules that are in no folder.
+    #[must_use]
+    pub fn with_built_in(mut self, built_in: BuiltIn) -> Self {
+        self.built_in = Some(built_in);
+        self
+    }
+
+    pub(super) fn built_in(&self, module: &Module) -> Option<&'static [u8]> {
+        self.built_in?(module)
     }
 
     pub(super) fn tell_failure(&self, module: &str, why: &[String]) {

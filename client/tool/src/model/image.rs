@@ -1,12 +1,12 @@
 //! `image=FILE` in a workload: a modelled machine that runs the code of a real file.
 //!
 //! The model does not execute it. It retires instructions at the addresses of the file's
-//! instructions, so that samples have functions and lines that really exist, and its branches follow
-//! a path that the code allows.
+//! instructions, so that samples have functions and lines that really exist. Its branches follow a path
+//! that the code allows, and its samples are on that path.
 
 use crate::output::error::{Error, Result};
 use halprof_profile::file::Module;
-use halprof_profile::symbols::{self, Executable, Function, FunctionPattern, SymbolPath};
+use halprof_profile::symbols::{self, CodePath, Executable, Function, FunctionPattern, SymbolPath};
 use sim::load::workload::{Passed, Workload, WorkloadError};
 use std::path::Path;
 
@@ -69,10 +69,13 @@ impl<'a> Keys<'a> {
         };
         let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
         let functions = self.functions(&executable)?;
-        workload.run_from(executable.instructions(&functions).map_err(bad)?);
-        let path = executable.code_path(&functions).map_err(bad)?;
-        workload.follow(path.into_iter().map(passed).collect());
+        run(workload, &executable, &functions).map_err(bad)?;
         Ok(Some(executable.module().clone()))
+    }
+
+    /// Whether a file is named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.image.is_some()
     }
 
     /// The named functions; without a name all functions, or none, for all code, where the file names
@@ -91,6 +94,18 @@ impl<'a> Keys<'a> {
         }
         Ok(functions)
     }
+}
+
+/// Makes the workload run these functions, or all code if there are none.
+pub(crate) fn run(
+    workload: &mut Workload,
+    executable: &Executable,
+    functions: &[Function],
+) -> std::result::Result<(), String> {
+    workload.run_from(executable.instructions(functions)?);
+    let CodePath { branches, instructions } = executable.code_path(functions)?;
+    workload.follow(branches.into_iter().map(passed).collect(), instructions);
+    Ok(())
 }
 
 const fn passed(branch: symbols::PathBranch) -> Passed {

@@ -45,9 +45,26 @@ struct Numbered {
 
 impl Workload {
     /// User branches go this way again and again: code runs straight on from the target of each to
-    /// the next, and from that of the last to the first.
-    pub fn follow(&mut self, way: Vec<Passed>) {
+    /// the next, and from that of the last to the first. `instructions` are those of the code that
+    /// they lead through, in ascending order; the way between two branches is among them.
+    pub fn follow(&mut self, way: Vec<Passed>, instructions: Vec<u64>) {
         self.parts.way = Some(way.into());
+        self.parts.on_way = instructions.into();
+    }
+
+    /// The instructions between the user branch with this number and the next one, which is the last
+    /// of them; none where it is not known which way code goes.
+    pub(super) fn straight(&self, number: u64) -> &[u64] {
+        let all = &self.parts.on_way;
+        let place = |address| all.binary_search(&address).ok();
+        // Before the first branch is the way from the last one.
+        let length = self.parts.way.as_ref().map_or(0, |way| way.len() as u64);
+        let before = self.way_at(number + length);
+        let range = before.zip(self.way_at(number + 1)).and_then(|(before, next)| {
+            let (first, last) = place(before.to).zip(place(next.from))?;
+            all.get(first..=last)
+        });
+        range.unwrap_or_default()
     }
 
     /// The branches that are taken after one position up to another, oldest first: of the last of

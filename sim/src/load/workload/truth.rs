@@ -63,19 +63,35 @@ impl Workload {
     ///
     /// Instructions are four bytes each unless [`run_from`](Self::run_from) has set their
     /// addresses, and those of each mode are scattered over its range, so that no sampling period
-    /// meets the same ones again and again.
+    /// meets the same ones again and again. Where user branches [`follow`](Self::follow) a way, an
+    /// instruction is one of those between two of them.
     pub fn ip_of(&self, event: Event, position: u64) -> (u64, bool) {
         let latest = self.total(event, position).max(1);
         let user = self.user(event, latest) > self.user(event, latest - 1)
             || (self.amount(event) == 0 && self.parts.user > 0);
         let instructions = self.total(Event::Instructions, position);
         let in_user = self.user(Event::Instructions, instructions);
-        let ip = match &self.parts.instructions {
-            _ if !user => scatter(KERNEL_CODE, instructions - in_user),
-            None => scatter(self.parts.code, in_user),
-            Some(addresses) => addresses[scattered(addresses.len() as u64, in_user) as usize],
+        let one_of = |addresses: &[u64]| {
+            let place = scattered(addresses.len() as u64, in_user);
+            addresses.get(place as usize).copied()
+        };
+        let ip = if user {
+            one_of(self.on_way(position))
+                .or_else(|| one_of(self.parts.instructions.as_ref()?))
+                .unwrap_or_else(|| scatter(self.parts.code, in_user))
+        } else {
+            scatter(KERNEL_CODE, instructions - in_user)
         };
         (ip, user)
+    }
+
+    /// The instructions between the latest user branch at `position` and the next one; none if no way
+    /// is known, or the workload has no branches.
+    fn on_way(&self, position: u64) -> &[u64] {
+        if self.amount(Event::Branches) == 0 {
+            return &[];
+        }
+        self.straight(self.user(Event::Branches, self.total(Event::Branches, position)))
     }
 
     fn duration(&self) -> u64 {

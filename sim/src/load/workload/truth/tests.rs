@@ -1,8 +1,10 @@
 //! The closed forms against the counts, and the counts against the requested amounts.
 
 use crate::cpu::event::{AMOUNTS, Compare, Event, Feed, Threads};
-use crate::load::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, parse};
+use crate::load::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, Passed, Workload, parse};
 use proptest::prelude::*;
+use shared_types::BranchKind;
+use std::collections::BTreeMap;
 
 fn every(event: Event, (user, kernel): (bool, bool), compare: Compare) -> Feed {
     Feed { event, user, kernel, compare, threads: Threads::Own }
@@ -31,15 +33,51 @@ fn of_amounts(amounts: [u64; 12], user: u64, seed: Option<u64>) -> Workload {
         user,
         seed,
         processors: None,
-        code: USER_CODE,
-        instructions: None,
-        way: None,
-        drift: Vec::new(),
-        skid: 0,
-        programs: vec![100],
-        short: None,
-        codes: Vec::new(),
+        ..Parts::default()
     })
+}
+
+/// A loop of two instructions with four iterations, behind one of three that is never left otherwise.
+#[test]
+fn samples_are_on_the_way_of_the_branches() {
+    let branch = |from, to, taken| Passed { from, to, kind: BranchKind::Conditional, taken };
+    let again = branch(0x1010, 0x100C, true);
+    let way =
+        vec![again, again, again, branch(0x1010, 0x1012, false), branch(0x1014, 0x1000, true)];
+    let instructions = vec![0x1000, 0x1004, 0x1008, 0x100C, 0x1010, 0x1012, 0x1014, 0x1018];
+    let sampled = |text: &str| {
+        let mut workload = parse(text).expect("a workload");
+        workload.run_from(instructions.clone());
+        workload.follow(way.clone(), instructions.clone());
+        let mut hits: BTreeMap<u64, u64> = BTreeMap::new();
+        for position in 1..=100_000 {
+            let (ip, user) = workload.ip_at(position);
+            assert!(user);
+            *hits.entry(ip).or_default() += 1;
+            // The branch records of the sample end where it is.
+            let newest = workload.branches_between(0, position, 1).last();
+            if let Some(newest) = newest.filter(|_| workload.amount(Event::Branches) != 0) {
+                let from_newest = newest.to..=0x1014;
+                assert!(from_newest.contains(&ip), "{ip:#x} behind {newest:x?}");
+            }
+        }
+        hits
+    };
+    // Every way between two branches takes as long: a fifth of the time each.
+    let hits = sampled("instructions=100000,branches=20000");
+    let share = |addresses: &[u64]| {
+        let own: u64 = addresses.iter().filter_map(|address| hits.get(address)).sum();
+        own / 100
+    };
+    let (before, in_loop, behind) =
+        (share(&[0x1000, 0x1004, 0x1008]), share(&[0x100C, 0x1010]), share(&[0x1012, 0x1014]));
+    // One way in five leads from the beginning through the loop: two of its five instructions.
+    let right = [(before, 120), (in_loop, 680), (behind, 200), (share(&[0x1018]), 0)];
+    for (share, right) in right {
+        assert!(share.abs_diff(right) < 10, "{share} for {right} thousandths: {hits:x?}");
+    }
+    // Without branches there is no way, and all code is executed.
+    assert_eq!(sampled("instructions=100000").len(), instructions.len());
 }
 
 prop_compose! {
@@ -164,7 +202,7 @@ proptest! {
     #[test]
     fn an_address_is_in_the_range_of_its_mode(workload in any_workload(), part in any::<u64>()) {
         let (ip, user) = workload.ip_at(fraction(workload.length(), part));
-        let (start, end) = if user { USER_CODE } else { KERNEL_CODE };
+        let (start, end) = if user { Parts::default().code } else { KERNEL_CODE };
         prop_assert!((start..end).contains(&ip));
     }
 
