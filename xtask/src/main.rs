@@ -1,6 +1,7 @@
 //! Builds and checks halprof on any machine: see `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
+mod built_in;
 mod dependencies;
 mod exe;
 mod foreign;
@@ -39,6 +40,8 @@ enum Task {
     /// Writes what is generated from types: the JSON schemas, docs/requests.md, and the lists of the
     /// debugger's script.
     Documents,
+    /// Compiles the program that modelled machines run, client/tool/src/model/built_in/modelled.exe.
+    BuiltIn,
     /// Runs rustfmt, clippy and rustdoc, for this machine, for Windows, and for the driver's target, and
     /// checks the licences and known faults of dependencies.
     Lint,
@@ -73,6 +76,7 @@ fn main() -> Result<()> {
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
         Task::Documents => documents(&shell),
+        Task::BuiltIn => built_in::write(&shell),
         Task::Lint => lint::run(&shell),
         Task::Test(options) => test::run(&shell, &options),
         Task::Prove(options) => prove::run(&shell, &options),

@@ -12,9 +12,11 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 23] = [
+const SLOW: [&str; 24] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
+    // A Windows program, compiled with MinGW.
+    "built_in::tests::",
     // The signed package, with halprof.exe in it.
     "driver_package::",
     // A Windows emulator.

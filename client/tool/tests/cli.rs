@@ -23,6 +23,7 @@ mod limits;
 mod live_trace;
 mod manuals;
 mod measure;
+mod modelled;
 mod names;
 mod openmetrics;
 mod pictures;

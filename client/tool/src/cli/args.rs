@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::cli::help;
+use crate::model::built_in;
 use crate::output::Output;
 use crate::output::download;
 use crate::output::error::Error;
@@ -904,7 +905,7 @@ impl Naming {
         if self.download {
             path = downloading(&path, output)?;
         }
-        Ok(path.with_key(seal_key::key()))
+        Ok(path.with_key(seal_key::key()).with_built_in(built_in::file_of))
     }
 }
 

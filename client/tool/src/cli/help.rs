@@ -77,8 +77,11 @@ Workloads (modelled machines only):
   short=A+L                      short.exe runs for L nanoseconds, from A nanoseconds on
   skid=N                         interrupts come N steps late
   drift=P+P+...                  percent of its cycles that it has in one run after the other
-  Default: 100 million instructions in 150 million cycles on each processor, 90 % user.
-  Events of issue slots have amounts too, where they are counted.";
+  Default: 100 million instructions in 150 million cycles on each processor, 90 % user, in a small
+  program that has functions, code and source. It runs again until `--duration` is over; a
+  `--workload` never does.
+  A workload without any amount has the default ones. Events of issue slots have amounts too, where
+  they are counted.";
 
 pub(crate) const STAT: &str = "\
 Examples:

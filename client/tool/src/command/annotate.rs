@@ -1,6 +1,7 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
 use crate::cli::args;
+use crate::model::built_in;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Escaped;
@@ -120,7 +121,8 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
         output,
     );
     let result = result(&files, &annotated, warnings);
-    let sources = SourceLines::below(&path, &options.sources);
+    let is_built_in = annotated.code.file == Path::new(built_in::NAME);
+    let sources = SourceLines::below(&path, &options.sources, is_built_in);
     output.rows("annotate", (&result, &instruction_lines(&result)), |_| {
         text(&annotated, sources, output.width())
     })?;
@@ -430,16 +432,18 @@ fn heat(sum: Totals, all: Totals) -> [String; 2] {
 struct SourceLines {
     /// Folders that the user named: nothing outside them is opened.
     folders: SymbolPath,
+    /// Whether they are of the program that modelled machines run.
+    is_built_in: bool,
     read: HashMap<String, Vec<String>>,
 }
 
 impl SourceLines {
-    fn below(path: &SymbolPath, folders: &[PathBuf]) -> Self {
+    fn below(path: &SymbolPath, folders: &[PathBuf], is_built_in: bool) -> Self {
         let mut all = path.clone();
         for folder in folders {
             all.add_folder(folder);
         }
-        Self { folders: all, read: HashMap::new() }
+        Self { folders: all, is_built_in, read: HashMap::new() }
     }
 
     /// The file, the line number and the line's text.
@@ -449,8 +453,11 @@ impl SourceLines {
         };
         let folders = &self.folders;
         let lines = self.read.entry(file.to_string());
-        let lines =
-            lines.or_insert_with(|| folders.below(file).map_or_else(Vec::new, |at| read(&at)));
+        let own = || built_in::source(file).filter(|_| self.is_built_in);
+        let lines = lines.or_insert_with(|| match own() {
+            Some(text) => text.lines().map(str::to_owned).collect(),
+            None => folders.below(file).map_or_else(Vec::new, |at| read(&at)),
+        });
         let index = usize::try_from(*line).unwrap_or(usize::MAX).wrapping_sub(1);
         let said = lines.get(index).map_or("", String::as_str);
         let name = short_path(file);
@@ -564,7 +571,11 @@ mod tests {
     }
 
     fn drawn(annotated: &Annotated, columns: usize) -> String {
-        text(annotated, SourceLines::below(&SymbolPath::default(), &[]), Width::of(Some(columns)))
+        text(
+            annotated,
+            SourceLines::below(&SymbolPath::default(), &[], false),
+            Width::of(Some(columns)),
+        )
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::periods;
-use crate::select::sample_size::Advice;
+use crate::select::sample_size::{Advice, Can};
 use crate::select::time::{nanoseconds, slice_length};
 use crate::select::warnings::one_event_file;
 use crate::target::context::Context;
@@ -380,8 +380,9 @@ fn result(
     let handler_ns = nanoseconds(statistics.handler_ticks, ctx.machine.frequency());
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = statistics.elapsed_ns;
-    let has_rate = limits::allows(ctx.method, "record", "--rate");
-    let advice = Advice::on(statistics.generated, recorded.busiest, elapsed_ns, has_rate)
+    let rate = limits::allows(ctx.method, "record", "--rate");
+    let can = Can { rate, last: scope.can_last() };
+    let advice = Advice::on(statistics.generated, recorded.busiest, elapsed_ns, can)
         .into_iter()
         .chain(Advice::in_step(&recorded.in_step.sources(&metadata)))
         .chain(recorded.changes.iter().filter_map(Advice::counters_changed))

@@ -1,14 +1,14 @@
 //! What a modelled machine runs: the workload of `--workload`, or the default.
 
 use crate::model::default_workload::{default_workload, with_slots};
-use crate::model::image;
+use crate::model::{built_in, image};
 use crate::output::error::{Error, Result};
 use crate::select::event_set::EventSet;
 use crate::select::event_set::refusal::no_processor;
 use crate::target::context::Context;
 use halprof_measure::did_you_mean;
 use halprof_profile::file::Module;
-use sim::load::workload::{self, Workload, WorkloadError};
+use sim::load::workload::{self, DEFAULT, Workload, WorkloadError};
 use sim_etw::generator::{Program, VOLUME};
 
 /// What a modelled machine runs.
@@ -16,6 +16,8 @@ pub(crate) struct ModelledWork {
     pub(crate) workload: Box<Workload>,
     /// The real module whose code it runs.
     pub(crate) image: Option<Module>,
+    /// Whether it is what runs without `--workload`, which has no length of its own.
+    pub(crate) is_default: bool,
 }
 
 impl ModelledWork {
@@ -26,9 +28,12 @@ impl ModelledWork {
         ctx: &mut Context,
     ) -> Result<Self> {
         let Some(text) = text else {
-            return Ok(Self { workload: Box::new(default_workload(event_set)?), image: None });
+            let mut workload = Box::new(default_workload(event_set)?);
+            let image = built_in::apply(&mut workload);
+            return Ok(Self { workload, image, is_default: true });
         };
         let (image, rest) = image::Keys::take(text)?;
+        let (rest, is_default) = with_amounts(rest, &image);
         let parsed = match workload::parse(&rest) {
             Err(WorkloadError::UnknownKey(_)) => {
                 let catalog = ctx.catalog(false)?;
@@ -42,11 +47,35 @@ impl ModelledWork {
         match workload.highest_processor() {
             Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
             _ => {
-                let image = image.apply(&mut workload)?;
-                Ok(Self { workload: Box::new(workload), image })
+                let image = match is_default && !image.is_given() && !has_key(&rest, "code") {
+                    true => built_in::apply(&mut workload),
+                    false => image.apply(&mut workload)?,
+                };
+                Ok(Self { workload: Box::new(workload), image, is_default: false })
             }
         }
     }
+}
+
+/// The workload with the default amounts if it has none, and whether it has these.
+fn with_amounts(given: String, image: &image::Keys<'_>) -> (String, bool) {
+    let given_items = || given.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let lacks = match workload::parse(&given) {
+        Err(WorkloadError::NoAmount) => true,
+        Err(WorkloadError::Empty) => image.is_given(),
+        _ => false,
+    };
+    if !lacks {
+        return (given, false);
+    }
+    let own = DEFAULT.split(',').map(str::trim);
+    let own = own.filter(|item| item.split('=').next().is_none_or(|key| !has_key(&given, key)));
+    (own.chain(given_items()).collect::<Vec<_>>().join(","), true)
+}
+
+/// Whether a workload has this key.
+fn has_key(text: &str, key: &str) -> bool {
+    text.split(',').any(|item| item.trim().split('=').next() == Some(key))
 }
 
 impl ModelledWork {

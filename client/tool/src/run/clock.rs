@@ -38,6 +38,8 @@ pub(crate) struct ModelledClock {
     began: Instant,
     /// The time of the runs of the workload that have ended.
     done_ns: u64,
+    /// How many have ended.
+    runs: u64,
     step_ns: u64,
 }
 
@@ -47,8 +49,8 @@ impl Clock {
     }
 
     pub(crate) fn modelled(model: Model, work: ModelledWork, pace: Pace) -> Self {
-        let (began, done_ns, step_ns) = (Instant::now(), 0, FIRST_STEP_NS);
-        Self::Modelled(Box::new(ModelledClock { model, work, pace, began, done_ns, step_ns }))
+        let (began, done_ns, runs, step_ns) = (Instant::now(), 0, 0, FIRST_STEP_NS);
+        Self::Modelled(Box::new(ModelledClock { model, work, pace, began, done_ns, runs, step_ns }))
     }
 
     /// Begins at 0; a modelled machine begins its workload.
@@ -57,7 +59,7 @@ impl Clock {
             Self::Real { began } => *began = Instant::now(),
             Self::Modelled(clock) => {
                 clock.began = Instant::now();
-                clock.done_ns = 0;
+                (clock.done_ns, clock.runs) = (0, 0);
                 clock.model.begin_program(&clock.work.workload, clock.work.program());
             }
         }
@@ -77,6 +79,16 @@ fn since(began: Instant) -> u64 {
 }
 
 impl ModelledClock {
+    /// Whether it ends with its workload.
+    pub(crate) fn ends(&self) -> bool {
+        self.pace == Pace::Once
+    }
+
+    /// How many runs of the workload have ended.
+    pub(crate) const fn runs(&self) -> u64 {
+        self.runs
+    }
+
     /// How long the machine has run.
     fn ran_ns(&self) -> u64 {
         self.done_ns.saturating_add(self.model.elapsed_ns())
@@ -97,6 +109,7 @@ impl ModelledClock {
             } else {
                 (self.step_ns / 2).max(1)
             };
+            self.runs += u64::from(!more);
             if !more && self.pace == Pace::Once {
                 return Ok(false);
             }

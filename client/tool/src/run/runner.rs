@@ -18,7 +18,7 @@ use crate::output::number::thousands;
 use crate::run::clock::{Clock, Pace};
 use crate::run::interrupt::{await_interrupt, interrupted, watch_for_interrupt};
 use crate::run::program::{Followed, Launch, LeftRunning, Pin, Program, STATUS_CONTROL_C_EXIT};
-use crate::run::scope::Scope;
+use crate::run::scope::{Scope, WorkloadRuns};
 use crate::run::system::{self, System};
 use crate::select::event_set::EventSet;
 use crate::select::time::{NANOSECONDS_MAX, positive};
@@ -121,7 +121,9 @@ impl Runner {
             Some(_) if !work.program.is_empty() => return Err(no_programs()),
             Some(model) => {
                 let modelled = ModelledWork::parse(work.workload.as_deref(), event_set, ctx)?;
-                Clock::modelled(model, modelled, Pace::Once)
+                // A workload that was asked for is exact.
+                let lasts = modelled.is_default && work.duration.is_some();
+                Clock::modelled(model, modelled, if lasts { Pace::Repeated } else { Pace::Once })
             }
             None if work.workload.is_some() => return Err(no_workload()),
             None => Clock::real(),
@@ -208,7 +210,11 @@ impl Runner {
         };
         let until = self.limit_ns.and_then(|limit_ns| workload.position_at(limit_ns));
         let until = until.unwrap_or_else(|| workload.length());
-        if until <= SAMPLED_MAX && workload.time_at(until) <= SAMPLED_MAX {
+        let time_ns = match self.limit_ns {
+            Some(limit_ns) if !self.ends() => limit_ns,
+            _ => workload.time_at(until),
+        };
+        if until <= SAMPLED_MAX && time_ns <= SAMPLED_MAX {
             return Ok(());
         }
         Err(Error::usage(
@@ -322,13 +328,16 @@ impl Runner {
     }
 
     /// Whether it ends without `--duration` or Ctrl-C.
-    pub(crate) const fn ends(&self) -> bool {
-        self.is_modelled() || self.runs_program() || self.followed.is_some()
+    pub(crate) fn ends(&self) -> bool {
+        match &self.clock {
+            Clock::Modelled(clock) => clock.ends(),
+            Clock::Real { .. } => self.runs_program() || self.followed.is_some(),
+        }
     }
 
     /// How long it will take, if known.
     pub(crate) fn length_ns(&self) -> Option<u64> {
-        let length_ns = self.modelled_work().map(|work| {
+        let length_ns = self.modelled_work().filter(|_| self.ends()).map(|work| {
             // Modelled processors run one instruction, or one cycle, per nanosecond.
             work.workload.amount(Event::Instructions).max(work.workload.amount(Event::Cycles))
         });
@@ -398,9 +407,23 @@ impl Runner {
             pinned: self.launch.pin.is_some(),
             exit_status: self.exit_status,
             left_running: self.left_running.clone(),
+            workload: self.workload_runs(),
             processor_count: event_set.processor_count(),
             modelled: self.is_modelled(),
         }
+    }
+
+    /// How often a model's workload ran.
+    fn workload_runs(&self) -> Option<WorkloadRuns> {
+        let Clock::Modelled(clock) = &self.clock else { return None };
+        let elapsed_ns = self.elapsed_ns();
+        Some(WorkloadRuns {
+            ended: clock.runs(),
+            repeats: !clock.ends(),
+            is_exact: !clock.work.is_default,
+            early_ns: self.limit_ns.filter(|&limit_ns| elapsed_ns < limit_ns && clock.runs() != 0),
+            elapsed_ns,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a result says of what was measured: which processors, and while which program ran.
 
+use crate::output::number::{seconds, times};
 use crate::run::program::LeftRunning;
 use halprof_measure::selection::format_processors;
 use schemars::JsonSchema;
@@ -19,6 +20,8 @@ pub(crate) struct Scope {
     pub(crate) pinned: bool,
     /// The program's exit status; null if it did not end by itself.
     pub(crate) exit_status: Option<u32>,
+    /// How often a modelled machine's workload ran; null on other machines.
+    pub(crate) workload: Option<WorkloadRuns>,
     /// Processes that it started, that outlived it, and that were left alone.
     pub(crate) left_running: Vec<LeftRunning>,
     /// How many processors the machine has.
@@ -28,11 +31,47 @@ pub(crate) struct Scope {
     pub(crate) modelled: bool,
 }
 
+/// How often a modelled machine's workload ran, in the last run of a measurement.
+#[derive(Clone, Copy, Default, JsonSchema, Serialize)]
+pub(crate) struct WorkloadRuns {
+    /// How often it came to its end.
+    pub(crate) ended: u64,
+    /// Whether it began again when it ended, until `--duration` was over.
+    pub(crate) repeats: bool,
+    /// Whether it was asked for, and so never begins again.
+    #[serde(skip)]
+    pub(crate) is_exact: bool,
+    /// The duration that was asked for, if the workload ended before.
+    #[serde(skip)]
+    pub(crate) early_ns: Option<u64>,
+    #[serde(skip)]
+    pub(crate) elapsed_ns: u64,
+}
+
+impl WorkloadRuns {
+    /// One line about what a duration made of the workload; `None` if it ran as a whole.
+    fn text(&self) -> Option<String> {
+        if let Some(limit_ns) = self.early_ns {
+            let (elapsed, limit) = (seconds(self.elapsed_ns), seconds(limit_ns));
+            return Some(format!("the workload ended after {elapsed}, not after {limit}"));
+        }
+        (self.repeats && self.ended != 0).then(|| {
+            format!("the default workload ran {}, and again until the end", times(self.ended))
+        })
+    }
+}
+
 impl Scope {
-    /// The scope in one line; `None` for a modelled machine, which runs a workload and no programs.
+    /// Whether it can last longer.
+    pub(crate) fn can_last(&self) -> bool {
+        self.workload.is_none_or(|workload| !workload.is_exact || workload.ended == 0)
+    }
+
+    /// The scope in one line; of a modelled machine, which runs a workload and no programs, how often
+    /// that ran if that is not once.
     pub(crate) fn text(&self) -> Option<String> {
         if self.modelled {
-            return None;
+            return self.workload.and_then(|workload| workload.text());
         }
         let selected = format_processors(self.processors.iter().copied());
         let mut text = match self.processor_count {

@@ -1,5 +1,6 @@
 //! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
+use crate::model::built_in;
 use crate::model::work::{ModelledWork, drive};
 use halprof_measure::Code;
 use halprof_measure::native_path::{self, Volume};
@@ -13,17 +14,14 @@ use sim::load::workload::KERNEL_CODE;
 use sim_etw::generator::VOLUME;
 use std::collections::BTreeMap;
 
-/// The name of a workload's program that is not real.
-const PROGRAM: &str = "modelled.exe";
-
 /// The system of a modelled machine, with the model's own `modules`.
 pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System> {
-    let ModelledWork { workload, image } = work;
+    let ModelledWork { workload, image, .. } = work;
     let mut programs = modules.iter().filter(|module| module.process == Some(PROCESS));
     let program = match (programs.next(), image) {
         (Some(code), _) => module_of(code),
         (None, Some(module)) => module.clone(),
-        (None, None) => without_file(PROGRAM, workload.code()),
+        (None, None) => without_file(built_in::NAME, workload.code()),
     };
     let mut kernel: Vec<Module> =
         modules.iter().filter(|module| module.process.is_none()).map(module_of).collect();

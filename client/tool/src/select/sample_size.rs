@@ -14,6 +14,15 @@ use std::collections::BTreeMap;
 /// limit.
 const RATE_MAX: u64 = 4_000;
 
+/// What the next recording can do differently.
+#[derive(Clone, Copy)]
+pub(crate) struct Can {
+    /// `--rate` can choose the periods.
+    pub(crate) rate: bool,
+    /// It can last longer.
+    pub(crate) last: bool,
+}
+
 // What to do differently next time.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Advice {
@@ -62,10 +71,10 @@ impl Advice {
     }
 
     /// The advice, if any, on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
-    /// processor that had most; `has_rate`: `--rate` can choose the periods.
-    pub(crate) fn on(samples: u64, busiest: u64, elapsed_ns: u64, has_rate: bool) -> Option<Self> {
+    /// processor that had most.
+    pub(crate) fn on(samples: u64, busiest: u64, elapsed_ns: u64, can: Can) -> Option<Self> {
         let or_rate =
-            |text: String| if has_rate { format!("{text}, or --rate {RATE}") } else { text };
+            |text: String| if can.rate { format!("{text}, or --rate {RATE}") } else { text };
         let a_second = |samples: u64| {
             let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
             u64::try_from(rate).unwrap_or(u64::MAX)
@@ -74,7 +83,8 @@ impl Advice {
         let few = samples < SAMPLES;
         if rate > RATE_MAX {
             let seconds = SAMPLES.div_ceil(RATE);
-            let longer = if few { format!(" and about {seconds} s") } else { String::new() };
+            let longer =
+                if few && can.last { format!(" and about {seconds} s") } else { String::new() };
             return Some(Self {
                 code: "too-many-samples",
                 message: or_rate(format!(
@@ -86,18 +96,24 @@ impl Advice {
             });
         }
         let message = match samples {
-            0 if has_rate => {
-                or_rate("no samples: use shorter periods, measure for longer".to_owned())
+            0 => match can {
+                Can { last: false, .. } => or_rate("no samples: use shorter periods".to_owned()),
+                Can { rate: true, .. } => {
+                    or_rate("no samples: use shorter periods, measure for longer".to_owned())
+                }
+                Can { .. } => "no samples: use shorter periods, or measure for longer".to_owned(),
+            },
+            samples => {
+                let longer = SAMPLES.div_ceil(a_second(samples).max(1));
+                let longer = format!("; measure for about {longer} s");
+                format!(
+                    "{} samples are fewer than {}: a share of 10 % is accurate to ±{:.1} points{}",
+                    thousands(samples),
+                    thousands(SAMPLES),
+                    Share::of_a_tenth(Totals::alike(samples, 1)).bound() * 100.0,
+                    if can.last { &longer } else { "" }
+                )
             }
-            0 => "no samples: use shorter periods, or measure for longer".to_owned(),
-            samples => format!(
-                "{} samples are fewer than {}: a share of 10 % is accurate to ±{:.1} points; measure \
-                 for about {} s",
-                thousands(samples),
-                thousands(SAMPLES),
-                Share::of_a_tenth(Totals::alike(samples, 1)).bound() * 100.0,
-                SAMPLES.div_ceil(a_second(samples).max(1))
-            ),
         };
         few.then_some(Self { code: Self::TOO_FEW, message })
     }
@@ -110,7 +126,8 @@ mod tests {
     #[test]
     fn advice_is_by_rate_and_by_number() {
         let codes = |samples, busiest, seconds: u64| {
-            let advice = Advice::on(samples, busiest, seconds * 1_000_000_000, true);
+            let can = Can { rate: true, last: true };
+            let advice = Advice::on(samples, busiest, seconds * 1_000_000_000, can);
             advice.map(|advice| advice.code)
         };
         assert_eq!(codes(10_000, 10_000, 10), None);
@@ -119,14 +136,20 @@ mod tests {
         assert_eq!(codes(9_999, 9_999, 10), Some("too-few-samples"));
         assert_eq!(codes(5_000, 5_000, 1), Some("too-many-samples"));
         assert_eq!(codes(0, 0, 0), Some("too-few-samples"));
-        let text = |samples, seconds: u64| {
-            let advice = Advice::on(samples, samples, seconds * 1_000_000_000, false);
+        let said = |samples, seconds: u64, last| {
+            let can = Can { rate: false, last };
+            let advice = Advice::on(samples, samples, seconds * 1_000_000_000, can);
             advice.expect("advice").message
         };
+        let text = |samples, seconds| said(samples, seconds, true);
         // As `report` says it: Wilson's interval for 250 of 2,500.
         let few = text(2_500, 25);
         assert!(few.contains("±1.2 points") && few.contains("100 s"), "{few}");
         let both = text(5_000, 1);
         assert!(both.ends_with("longer periods and about 10 s"), "{both}");
+        // A workload whose amounts are given has its length.
+        assert!(said(2_500, 25, false).ends_with("±1.2 points"));
+        assert!(said(5_000, 1, false).ends_with("longer periods"));
+        assert!(!said(0, 1, false).contains("longer"));
     }
 }

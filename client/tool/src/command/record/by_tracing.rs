@@ -17,7 +17,7 @@ use crate::run::system::System;
 use crate::run::tracing::{Traced, trace};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::periods::Period;
-use crate::select::sample_size::Advice;
+use crate::select::sample_size::{Advice, Can};
 use crate::select::trace_plan::TraceSources;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
@@ -212,8 +212,9 @@ fn result(
     let statistics = recording.statistics.clone().unwrap_or_default();
     let (samples, elapsed_ns) = (recording.samples, traced.elapsed_ns);
     // How often an event happens is known only when the trace has been read, so there is no `--rate`.
-    let has_rate = limits::allows(ctx.method, "record", "--rate");
-    let advice = Advice::on(samples, *busiest, elapsed_ns, has_rate).into_iter();
+    let rate = limits::allows(ctx.method, "record", "--rate");
+    let can = Can { rate, last: scope.can_last() };
+    let advice = Advice::on(samples, *busiest, elapsed_ns, can).into_iter();
     RecordResult {
         machine: ctx.machine_info.description.clone(),
         scope,
