@@ -56,6 +56,7 @@ pub(crate) mod combined;
 mod context;
 mod counts;
 pub(crate) mod etl;
+mod format;
 pub mod inventory;
 mod known_rows;
 mod live;

@@ -19,6 +19,7 @@ mod gates;
 mod habits;
 mod hal_sources;
 mod hostile;
+mod inputs;
 mod limits;
 mod live_trace;
 mod manuals;

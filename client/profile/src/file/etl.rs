@@ -11,6 +11,7 @@ mod delivered;
 mod images;
 mod methods;
 
+use super::format::{self, Format};
 use super::inventory::System;
 use super::known_rows::KnownRows;
 use super::methods::SampledAddresses;
@@ -72,10 +73,12 @@ pub const LOST_BUFFERS: &str = "trace-buffers";
 /// Seconds from 1601, where FILETIME begins, to 1970.
 const UNIX_EPOCH: u64 = 11_644_473_600;
 
-/// Whether a path has the extension of a trace, or of one in an archive.
+/// Whether a file is a trace or an archive, which may have one: by its extension, else by its first
+/// bytes.
 pub(super) fn is_trace(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    [".etl", ".etl.zip"].iter().any(|extension| name.ends_with(extension))
+    let has_extension = [".etl", ".etl.zip"].iter().any(|extension| name.ends_with(extension));
+    has_extension || matches!(format::of_file(path), Some(Format::Trace | Format::Archive))
 }
 
 /// How many samples are passed on at a time.

@@ -3,6 +3,7 @@
 
 use super::branches::{Records, decode_raw};
 use super::counts::{COUNTS, THREADS, ThreadSums};
+use super::format::Format;
 use super::known_rows::KnownRows;
 use super::marks::{CHANNELS, MARKS};
 use super::methods::METHODS;
@@ -247,8 +248,11 @@ impl<R: Read> Reader<R> {
         let got = self.fill(&mut head).map_err(|error| Error::reading(&self.path, error))?;
         let (magic, version) = head.split_at(MAGIC.len());
         if got != head.len() || magic != MAGIC {
-            let why = "is not a halprof recording".to_owned();
-            return Err(self.refused(why, Remedy::Record));
+            let format = Format::of(head.get(..got).unwrap_or_default());
+            return Err(match format.and_then(Format::unread) {
+                Some((why, hint)) => self.refused(why.to_owned(), hint),
+                None => self.refused("is not a halprof recording".to_owned(), Remedy::Record),
+            });
         }
         match number(version) {
             VERSION => Ok(()),
