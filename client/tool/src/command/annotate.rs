@@ -16,7 +16,8 @@ use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
-use halprof_profile::symbols::{SymbolPath, qualified};
+use halprof_profile::file::Metadata;
+use halprof_profile::symbols::{Code, SymbolPath, qualified};
 use halprof_profile::views::annotate::{Annotated, Flow, Instruction, Jump, Target};
 use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
@@ -126,7 +127,26 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     output.rows("annotate", (&result, &instruction_lines(&result)), |_| {
         text(&annotated, sources, output.width())
     })?;
+    if let Some(line) = simulated(&annotated) {
+        output.note(&format!("exact counts of each instruction: `{line}`"));
+    }
     Ok(status)
+}
+
+/// The command that executes the function step by step, if it has a name and is in a file that can be
+/// run. A model's program is not run by a command, but the file that it is of can be.
+fn simulated(annotated: &Annotated) -> Option<String> {
+    let Code { symbol, file, .. } = &annotated.code;
+    if symbol.is_empty() || file.parent().is_none_or(|folder| folder.as_os_str().is_empty()) {
+        return None;
+    }
+    let Metadata { modelled, command, .. } = &annotated.recording.metadata;
+    let program = match (modelled, command.is_empty()) {
+        (true, _) => file.display().to_string(),
+        (false, false) => command.join(" "),
+        (false, true) => "PROGRAM".to_owned(),
+    };
+    Some(format!("halprof simulate --range '{symbol}' -- {program}"))
 }
 
 /// The samples of one source at one instruction, a line of comma-separated values.
@@ -483,8 +503,7 @@ mod tests {
     use crate::output::style::plain;
     use crate::screen::{WIDTHS, assert_screen};
     use halprof_profile::aggregate::source_totals::SourceTotals;
-    use halprof_profile::file::{Metadata, Recording};
-    use halprof_profile::symbols::Code;
+    use halprof_profile::file::Recording;
     use halprof_profile::views::annotate::{CodeRunSummary, Flow};
 
     /// A loop of four instructions, one of them hot and one cold.

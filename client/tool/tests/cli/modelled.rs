@@ -115,3 +115,16 @@ fn a_workload_without_amounts_has_the_default_ones() {
     let empty = halprof("--machine skylake stat --workload=");
     assert!(empty.stderr.contains("the workload is empty"), "{}", empty.stderr);
 }
+
+/// A file can be stepped through; the program in the tool cannot.
+#[test]
+fn annotate_says_how_to_count_a_function_of_a_file_exactly() {
+    let (_folder, recording) = folder();
+    let recording = text(&recording);
+    let image = concat!(env!("CARGO_MANIFEST_DIR"), "/src/model/built_in/modelled.exe");
+    for (workload, says) in [("", false), (&*format!("--workload image={image}"), true)] {
+        json(&format!("--machine skylake record -o {recording} {workload}"));
+        let said = halprof(&format!("annotate {recording} sort")).stderr;
+        assert_eq!(said.contains("`halprof simulate --range 'sort' -- "), says, "{said}");
+    }
+}
