@@ -716,6 +716,14 @@ Invoke-Step 'doctor' {
     }
     @('ready to measure') + $told
 }
+Invoke-Step 'known instructions are counted' {
+    Assert-Ready
+    $proof = (Get-Answer 'doctor-prove' 'doctor --prove' 300).proof
+    $told = @($proof.answers | ForEach-Object { "processor $($_.processor), $($_.question): $($_.verdict), $($_.found)" })
+    $wrong = @($proof.answers | Where-Object { $_.verdict -eq 'disagrees' })
+    Assert-That ($wrong.Count -eq 0) ($told -join '; ')
+    $told
+}
 Invoke-Step 'registers before' {
     Assert-Ready
     $script:Before = Get-ControlRegister 'registers-before'

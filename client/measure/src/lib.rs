@@ -68,7 +68,7 @@ pub use in_process::{
     Code, DEFAULT_MODEL, InProcess, ModelledMachine, listed, short_program, spec, without_backend,
 };
 pub use machine::Machine;
-pub use rdpmc::Clock;
+pub use rdpmc::{Clock, known_loop};
 pub use session::{Effective, Session};
 pub use shared_types as wire;
 pub use source::Source;

@@ -129,6 +129,13 @@ pub(crate) fn timestamp() -> u64 {
     instructions::rdtsc()
 }
 
+/// Executes this many instructions in user mode, rounded down to an even number, and a few more to
+/// begin and to end. Returns `None` on processors other than x86-64, where nothing is executed.
+pub fn known_loop(instructions: u64) -> Option<u64> {
+    let iterations = instructions / 2;
+    instructions::count_down(iterations).then_some(iterations * 2)
+}
+
 /// RDPMC.
 ///
 /// If CR4.PCE is clear the processor refuses the instruction and the program ends: call this only
@@ -188,6 +195,21 @@ mod instructions {
         unsafe { _mm_mfence() }
     }
 
+    /// Two instructions an iteration; returns whether this processor has them.
+    pub(super) fn count_down(iterations: u64) -> bool {
+        if iterations != 0 {
+            // SAFETY: it changes the register that it is given, which is not 0, until that is 0.
+            unsafe {
+                std::arch::asm!(
+                    "2:", "dec {left}", "jnz 2b",
+                    left = inout(reg) iterations => _,
+                    options(nomem, nostack)
+                );
+            }
+        }
+        true
+    }
+
     #[cfg(windows)]
     pub(super) fn rdpmc(ecx: u32) -> u64 {
         // RDPMC waits for no instruction before it, and later ones may overtake it (Intel SDM,
@@ -227,6 +249,10 @@ mod instructions {
     pub(super) const fn lfence() {}
 
     pub(super) const fn mfence() {}
+
+    pub(super) const fn count_down(_iterations: u64) -> bool {
+        false
+    }
 
     #[cfg(windows)]
     pub(super) const fn rdpmc(_ecx: u32) -> u64 {

@@ -3,6 +3,7 @@
 //! Each file wraps the functions of one concept behind a safe interface. [`installation`] has no
 //! unsafe code: it is the order in which the others are called.
 
+pub mod affinity;
 pub mod console;
 pub mod cpuid;
 mod devices;

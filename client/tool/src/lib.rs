@@ -281,9 +281,9 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Start => installation::start(output),
         Commands::Stop => installation::stop(output),
         Commands::Uninstall(options) => installation::uninstall(options, output),
-        Commands::Doctor => {
+        Commands::Doctor(options) => {
             let here = [DRIVER, ETW, DRIVER_OR_ETW].contains(&arguments.machine());
-            doctor::run(backend(), here, output)
+            doctor::run(options, backend(), here, output)
         }
     }
 }

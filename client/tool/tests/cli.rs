@@ -28,6 +28,7 @@ mod modelled;
 mod names;
 mod openmetrics;
 mod pictures;
+mod prove;
 mod readme;
 mod recorder;
 mod reports;

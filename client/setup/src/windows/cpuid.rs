@@ -1,12 +1,11 @@
 //! CPUID of every processor: what the driver would find, before there is a driver.
 
+use super::affinity::move_to;
 use shared_types::request::session::MAX_PROCESSORS;
 use sim::cpu::cpuid::{CpuidResult, Leaves};
 use std::arch::x86_64::__cpuid_count;
-use windows_sys::Win32::Foundation::FALSE;
-use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
 use windows_sys::Win32::System::Threading::{
-    GetActiveProcessorCount, GetActiveProcessorGroupCount, GetCurrentThread, SetThreadGroupAffinity,
+    GetActiveProcessorCount, GetActiveProcessorGroupCount,
 };
 
 /// The leaves with sub-leaves among those that anything here reads: topology, core type, counters.
@@ -37,18 +36,6 @@ pub fn processors() -> Vec<Leaves> {
     }
     all.truncate(MAX_PROCESSORS);
     all
-}
-
-/// Restricts this thread to these processors of a group; returns those that it had before, or `None`
-/// if Windows refused.
-fn move_to(group: u16, mask: usize) -> Option<GROUP_AFFINITY> {
-    let mut before = GROUP_AFFINITY::default();
-    let affinity = GROUP_AFFINITY { Mask: mask, Group: group, ..GROUP_AFFINITY::default() };
-    // SAFETY: takes no argument; the pseudo handle needs no closing.
-    let thread = unsafe { GetCurrentThread() };
-    // SAFETY: the handle is this thread's; `affinity` is valid for reads, `before` for a write.
-    let done = unsafe { SetThreadGroupAffinity(thread, &raw const affinity, &raw mut before) };
-    (done != FALSE).then_some(before)
 }
 
 /// The leaves of the processor that this runs on.

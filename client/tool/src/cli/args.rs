@@ -266,7 +266,8 @@ pub(crate) enum Commands {
     #[command(after_help = help::RDPMC)]
     Rdpmc(Rdpmc),
     /// Check what would prevent a measurement, and say how to fix it
-    Doctor,
+    #[command(after_help = help::DOCTOR)]
+    Doctor(Doctor),
     /// Explain an error code, or a source on this machine
     #[command(after_help = help::EXPLAIN)]
     Explain(Explain),
@@ -323,6 +324,23 @@ pub(crate) enum EventFormat {
     Wprp,
     /// A registry file, for every tool after a restart; Intel only
     Reg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Also count a loop of known instructions, and compare: on one processor of each type and on the
+    /// first and the last of each group, or on `all`
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "some")]
+    pub(crate) prove: Option<Proved>,
+}
+
+/// The processors whose counters are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Proved {
+    /// One of each type, and the first and the last of each group
+    Some,
+    /// Every one
+    All,
 }
 
 /// What to count or to sample.

@@ -50,6 +50,20 @@ Examples:
   halprof --json info
   halprof info --machine hyperv-guest-intel";
 
+pub(crate) const DOCTOR: &str = "\
+Examples:
+  halprof doctor
+  halprof doctor --prove         do the counters tell the truth? about half a minute
+  halprof doctor --prove=all     the same on every processor
+
+`--prove` counts five runs of a loop whose instructions are known, and answers three questions for
+each processor, each with agrees, disagrees or cannot-tell:
+  instructions   the count is within 0.01 % of what the loop has, in user mode
+  clock          cycles a second are from a quarter to 1.5 times the time-stamp counter's rate
+  repeats        the cycles of equal runs are within 1 % of each other (median)
+What is printed names no user and no folder, so it can be sent as it is. The status is 4 if anything
+disagrees.";
+
 pub(crate) const LIST: &str = "\
 Examples:
   halprof list                   what can be counted here

@@ -3,6 +3,9 @@
 //! Exits with 0 if events can be counted, with 3 if nothing answers, and with 4 if no counters are
 //! available; a warning alone does not change the status.
 
+mod prove;
+
+use crate::cli::args;
 use crate::output::error::{Error, Result, failure_of};
 use crate::output::error_codes::Code;
 use crate::output::style::{ERROR, WARNING, styled};
@@ -10,10 +13,12 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
+use crate::target::limits::{self, MeasuredBy};
 use halprof_measure::Error as Cause;
 use halprof_measure::describe::Description;
 use halprof_measure::tracing::session::CounterOwners;
 use halprof_setup::doctor::{self, Check, Driver, Facts, State, System};
+use prove::Proof;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,12 +26,20 @@ use serde::Serialize;
 pub(crate) struct DoctorResult {
     ready: bool,
     checks: Vec<Check>,
+    /// What `--prove` counted; null without it, and where nothing can be counted.
+    proof: Option<Proof>,
 }
 
 /// `here`: the machine to measure is this one, so that its Windows is examined too.
-pub(crate) fn run(backend: Result<Backend>, here: bool, output: &Output) -> Result<u32> {
-    let (machine_info, facts) = collect(backend, here)?;
+pub(crate) fn run(
+    options: &args::Doctor,
+    backend: Result<Backend>,
+    here: bool,
+    output: &Output,
+) -> Result<u32> {
+    let Collected { machine_info, facts, method, mut ctx } = collect(backend, here)?;
     output.note_model(&machine_info);
+    limits::refuse(method, "doctor", &[("--prove", options.prove.is_some())])?;
     let checks = doctor::examine(&facts);
     let ready = checks.iter().all(|check| check.state != State::Problem);
     let status = match (ready, facts.answered()) {
@@ -34,18 +47,38 @@ pub(crate) fn run(backend: Result<Backend>, here: bool, output: &Output) -> Resu
         (false, false) => 3,
         (false, true) => 4,
     };
-    let result = DoctorResult { ready, checks };
-    output.rows("doctor", (&result, &result.checks), |result| text(result, output.width()))?;
-    Ok(status)
+    let ctx = ctx.as_mut().filter(|_| ready);
+    let proof = options.prove.zip(ctx).map(|(which, ctx)| Proof::new(which, ctx, output));
+    let disagrees = proof.as_ref().is_some_and(Proof::disagrees);
+    let result = DoctorResult { ready, checks, proof };
+    let text = |result: &DoctorResult| text(result, output.width());
+    match &result.proof {
+        Some(proof) => output.rows("doctor", (&result, &proof.answers), text)?,
+        None => output.rows("doctor", (&result, &result.checks), text)?,
+    }
+    Ok(if disagrees { 4 } else { status })
 }
 
-fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
+/// What was found out, and what it was found out from if that can measure.
+struct Collected {
+    machine_info: MachineInfo,
+    facts: Facts,
+    method: MeasuredBy,
+    ctx: Option<Context>,
+}
+
+fn collect(backend: Result<Backend>, here: bool) -> Result<Collected> {
     let system = here.then(system).flatten();
+    let mut measures = None;
     let (machine_info, facts) = match backend.and_then(Context::open) {
-        Ok(ctx) if ctx.tracing.is_some() => return Ok(traced(ctx, here, system)),
-        Ok(Context { mut connection, machine, machine_info, .. }) => {
-            let described = machine.describe();
-            (machine_info, Facts::collect(&mut connection, described, system, &failure_of)?)
+        Ok(ctx) if ctx.tracing.is_some() => {
+            let (machine_info, facts) = traced(ctx, here, system);
+            return Ok(Collected { machine_info, facts, method: MeasuredBy::Tracing, ctx: None });
+        }
+        Ok(mut ctx) => {
+            let described = ctx.machine.describe();
+            let facts = Facts::collect(&mut ctx.connection, described, system, &failure_of)?;
+            (measures.insert(ctx).machine_info.clone(), facts)
         }
         Err(
             error @ Error::Measure(
@@ -65,7 +98,8 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)>
         }
         Err(error) => return Err(error),
     };
-    Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())))
+    let facts = facts.with_tracing(here.then(|| tracing(false)).flatten());
+    Ok(Collected { machine_info, facts, method: MeasuredBy::Driver, ctx: measures })
 }
 
 /// The facts where Windows' own tracing measures, or a model of it: its processors are described, and
@@ -137,7 +171,8 @@ fn text(result: &DoctorResult, width: Width) -> String {
     for check in &result.checks {
         text += &advice(check, width);
     }
-    text + if result.ready { "\nReady to measure.\n" } else { "\nNot ready to measure.\n" }
+    text += if result.ready { "\nReady to measure.\n" } else { "\nNot ready to measure.\n" };
+    text + &result.proof.as_ref().map_or_else(String::new, |proof| proof.text(width))
 }
 
 fn coloured(state: State) -> String {

@@ -14,6 +14,15 @@ const READ: &[(&str, &[&str])] = &[
     ("registers", &["/processors/0/processor", "/processors/0/registers/0/name"]),
     ("registers", &["/processors/0/registers/0/value"]),
     ("doctor", &["/ready", "/checks/0/name", "/checks/0/state", "/checks/0/result"]),
+    (
+        "doctor --prove",
+        &[
+            "/proof/answers/0/processor",
+            "/proof/answers/0/question",
+            "/proof/answers/0/verdict",
+            "/proof/answers/0/found",
+        ],
+    ),
     ("list", &["/sources/0/id", "/sources/0/name", "/sources/0/hal", "/sources/0/supported"]),
     (
         "list",
@@ -88,7 +97,8 @@ fn the_tool_takes_what_the_script_says() {
             assert_eq!(ran.status, 4, "{command}: {}", ran.stdout);
             continue;
         }
-        // A model's image has no file, and its recording here no branches and no other events.
+        // A model does not run the script's program, and its recording here has no branches and no
+        // other events.
         if name == "annotate" || ["--by edge", "--events"].iter().any(|one| command.contains(one)) {
             assert_ne!(ran.status, 2, "{command}: {}", ran.stdout);
             continue;
