@@ -3,6 +3,7 @@
 //! A mangled name refers to its own parts, so a short one may stand for megabytes. Names are demangled
 //! where they are looked up, into a writer that refuses what is not shown.
 
+mod itanium;
 mod microsoft;
 
 use super::name::{NameWriter, shown};
@@ -87,7 +88,8 @@ fn others(name: &str, writer: &mut NameWriter) -> Option<()> {
     if let Ok(demangled) = rustc_demangle::try_demangle(name) {
         write!(writer, "{demangled:#}").ok()
     } else {
-        let symbol = cpp_demangle::Symbol::new(name).ok()?;
+        let name = itanium::readable(name)?;
+        let symbol = cpp_demangle::Symbol::new(name.as_bytes()).ok()?;
         symbol.structured_demangle(writer, &DemangleOptions::default()).ok()
     }
 }
