@@ -1,6 +1,7 @@
 //! Helpers of the tests.
 
 pub mod backend;
+pub mod branch_trace;
 pub mod branches;
 pub mod cases;
 pub mod driver;

@@ -1,14 +1,6 @@
 //! Do branches that Windows' tracing recorded become what the same branches of a recording become, and
 //! are those of another thread left out?
 
-use halprof_etw::PointerSize;
-use halprof_etw::bytes::{Layout, Output};
-use halprof_etw::payload::branches::{Entries, Entry, LastBranches, filter};
-use halprof_etw::payload::image::Image;
-use halprof_etw::payload::process::Process as ProcessEvent;
-use halprof_etw::payload::processor::CounterSample;
-use halprof_etw::payload::thread::Thread;
-use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_profile::aggregate::branches::RecordCounts;
 use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::Key;
@@ -19,11 +11,10 @@ use halprof_profile::file::{
 };
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::branches::{self as view, Grouping, Order, Query};
+use halprof_tests::branch_trace::{self, Contents, RAW};
 use halprof_tests::symbol_files::pe;
 use shared_types::{Branch, Mode, Sample};
 use sim::load::workload::{self, KERNEL_CODE};
-use sim_etw::write::{self, Origin, Session};
-use std::fs::File;
 use std::path::Path;
 
 const PROCESS: u32 = 1000;
@@ -74,6 +65,19 @@ fn write_recording(path: &Path, samples: &[(Sample, Vec<Branch>)]) {
     let branches = Branches { depth: 32, kinds: Vec::new(), recorder: "lbr-info".to_owned() };
     let metadata =
         Metadata { sources: vec![source], branches: Some(branches), ..Metadata::default() };
+    let mut writer = Writer::create(path, &metadata).expect("created");
+    let (all, records): (Vec<Sample>, Vec<Vec<Branch>>) = samples.iter().cloned().unzip();
+    writer.branched(&all, &records.concat()).expect("written");
+    writer.processes(&processes()).expect("written");
+    writer.modules(&modules()).expect("written");
+    writer.finish(&Statistics::default(), false).expect("finished");
+}
+
+fn processes() -> [Process; 1] {
+    [Process { id: PROCESS, name: "app.exe".to_owned(), ..Process::default() }]
+}
+
+fn modules() -> [Module; 2] {
     let module = |process, name: &str, (start, length): (u64, u64)| Module {
         process,
         name: name.to_owned(),
@@ -81,70 +85,17 @@ fn write_recording(path: &Path, samples: &[(Sample, Vec<Branch>)]) {
         end: start + length,
         ..Module::default()
     };
-    let mut writer = Writer::create(path, &metadata).expect("created");
-    let (all, records): (Vec<Sample>, Vec<Vec<Branch>>) = samples.iter().cloned().unzip();
-    writer.branched(&all, &records.concat()).expect("written");
-    let name = "app.exe".to_owned();
-    let process = Process { id: PROCESS, name, ..Process::default() };
-    writer.processes(&[process]).expect("written");
-    let modules = [module(Some(PROCESS), "app.exe", IMAGE), module(None, "ntoskrnl.exe", KERNEL)];
-    writer.modules(&modules).expect("written");
-    writer.finish(&Statistics::default(), false).expect("finished");
-}
-
-fn entries(branches: &[Branch]) -> Vec<u8> {
-    let mut output = Output { bytes: Vec::new(), pointer_size: PointerSize::Eight };
-    for &Branch { from, to, .. } in branches {
-        Entry { from, to, reserved: 1 << 63 }.write(&mut output);
-    }
-    output.bytes
+    [module(Some(PROCESS), "app.exe", IMAGE), module(None, "ntoskrnl.exe", KERNEL)]
 }
 
 fn write_trace(path: &Path, samples: &[(Sample, Vec<Branch>)]) {
-    let image = |process, (base, size): (u64, u64), name: &str| {
-        EventKind::Image(Box::new(Image {
-            change: Change::RundownStart,
-            base,
-            size,
-            process: Some(process),
-            name: name.to_owned(),
-            file: None,
-        }))
+    let contents = Contents {
+        source: SOURCE,
+        interval: INTERVAL,
+        processes: &processes(),
+        modules: &modules(),
     };
-    let running = Change::RundownStart;
-    let before = [
-        image(0, KERNEL, r"\SystemRoot\system32\ntoskrnl.exe"),
-        EventKind::Interval(Box::new(counters::Interval {
-            source: 6,
-            interval: INTERVAL,
-            old_interval: INTERVAL,
-            name: SOURCE.to_owned(),
-        })),
-        EventKind::Process(Box::new(ProcessEvent::new(running, PROCESS, "app.exe"))),
-        EventKind::Thread(Box::new(Thread::new(running, PROCESS, THREAD))),
-        image(PROCESS, IMAGE, r"\Device\HarddiskVolume3\app.exe"),
-    ];
-    let records: Vec<Vec<u8>> = samples.iter().map(|(_, branches)| entries(branches)).collect();
-    let mut events: Vec<(i64, EventKind<'_>)> = before.map(|event| (1001, event)).into();
-    for ((sample, _), records) in samples.iter().zip(&records) {
-        let time = sample.timestamp.cast_signed();
-        let counted = CounterSample { ip: sample.ip, thread: THREAD, source: 6, reserved: 0 };
-        events.push((time, EventKind::CounterSample(counted)));
-        let branches = EventKind::LastBranches(LastBranches {
-            event_time: sample.timestamp,
-            process: PROCESS,
-            thread: THREAD,
-            filter: filter::KERNEL,
-            entries: Entries::from_bytes(records, PointerSize::Eight),
-        });
-        events.push((time + 3, branches));
-    }
-    let session = Session { origin: 1000, ..Session::default() };
-    let events = events.iter().map(|(time, kind)| {
-        let origin = Origin { time: *time, processor: 0, thread: u32::MAX, process: u32::MAX };
-        (origin, kind, &[][..])
-    });
-    write::trace(File::create(path).expect("a file"), session, events).expect("written");
+    branch_trace::write(path, samples, &contents);
 }
 
 fn exported(path: &Path, format: ProfgenFormat) -> (String, RecordCounts) {
@@ -178,7 +129,7 @@ fn a_trace_and_a_recording_of_the_same_branches_are_exported_alike() {
     let mut raw = 0;
     let mut source = file::open(&converted).expect("a recording");
     let visit = &mut |_: &Sample, own: RecordedBranches<'_>| {
-        assert!(own.raw.iter().all(|&value| value == 1 << 63));
+        assert!(own.raw.iter().all(|&value| value == RAW));
         raw += own.raw.len();
     };
     source.branches(visit).expect("read");

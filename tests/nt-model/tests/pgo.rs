@@ -3,9 +3,12 @@
 //!
 //! The program is a file built with clang and lld, of Windows' format or Linux'; the engine executes
 //! it, and every instruction is known. Other tools read the records, with the commands of docs/pgo.md.
+//! The driver records the branches; a trace of Windows' own tracing then has the same branches, and must
+//! lead to the same counts.
 #![expect(clippy::cast_precision_loss, reason = "shares need few digits")]
 
 use halprof_measure::ModelledMachine;
+use halprof_tests::branch_trace;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use nt_model::programs::{CODE, Program};
 use nt_model::transport::{Broken, DriverTransport, Guest};
@@ -26,6 +29,9 @@ const WAYS: [&str; 2] = ["clang, by probes", "clang, by lines"];
 /// The probabilities of the source's random decisions: 15 of 16, and 3 of 4.
 const COMMON: f64 = 15.0 / 16.0;
 const PLAIN: f64 = 3.0 / 4.0;
+/// The recording of the document's commands, and a trace of the same branches.
+const RECORDING: &str = "app.rec";
+const TRACE: &str = "app.etl";
 /// One machine for each kind of branch records.
 const MACHINES: [&str; 3] =
     ["skylake,processors=1", "sapphire-rapids,processors=1", "zen4,processors=1"];
@@ -149,14 +155,17 @@ fn built(way: &str, format: Format) -> (TempDir, Exact) {
     (folder, exact)
 }
 
-/// Records it with the document's command, on a machine that runs the driver; the program is short,
-/// and so it gets a period that is short too.
+/// Records it with the document's command, on a machine that runs the driver, and writes a trace of the
+/// same branches; the program is short, and so it gets a period that is short too.
 fn record(machine: &str, folder: &Path) {
-    let command = commands("Record", "halprof record")[0].replace(":u", ":1009:u");
+    const PERIOD: u32 = 1009;
+    let period = format!(":{PERIOD}:u");
+    let command = commands("Record", "halprof record")[0].replace(":u", &period);
     let own = command.strip_prefix("halprof ").and_then(|rest| rest.strip_suffix(" -- app.exe"));
     let own = own.expect("a command");
     let command = format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}");
     run(&command, Format::Pe, folder);
+    branch_trace::of_recording(&folder.join(RECORDING), &folder.join(TRACE), PERIOD);
 }
 
 /// Five standard deviations of a share that was estimated from this many draws.
@@ -169,14 +178,16 @@ fn executions_of_each_instruction_are_the_exact_ones() {
     let (folder, exact) = built(WAYS[1], Format::Pe);
     for machine in MACHINES {
         record(machine, folder.path());
-        assert_executions(machine, &exact, folder.path());
+        for file in [RECORDING, TRACE] {
+            assert_executions(machine, &exact, folder.path(), file);
+        }
     }
 }
 
-fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
+fn assert_executions(machine: &str, exact: &Exact, folder: &Path, file: &str) {
     let counts = exact.counts();
-    let command = "halprof --quiet --json annotate app.rec start --symbol-path .";
-    let shown = run(command, Format::Pe, folder);
+    let command = format!("halprof --quiet --json annotate {file} start --symbol-path .");
+    let shown = run(&command, Format::Pe, folder);
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     let rows = shown["instructions"].as_array().expect("instructions");
     let number = |row: &Value, field: &str| row[field][0].as_u64().expect("a number");
@@ -289,7 +300,14 @@ fn assert_way(way: &str, format: Format) {
     let (folder, before) = built(way, format);
     let path = folder.path();
     record(MACHINES[0], path);
-    run(commands("Record", "halprof export")[0], format, path);
+    let export = commands("Record", "halprof export")[0];
+    let exported = [RECORDING, TRACE].map(|file| {
+        run(&export.replace(RECORDING, file), format, path);
+        std::fs::read_to_string(path.join("app.counts.txt")).expect("counts")
+    });
+    assert!(exported[0].lines().count() > 10, "{}", exported[0]);
+    assert_eq!(exported[0], exported[1]);
+    // The profile is made of the trace's counts.
     run(commands(way, "llvm-profgen")[0], format, path);
     let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
     assert!(profile.contains("common") && profile.contains("rare"), "{profile}");
@@ -314,23 +332,25 @@ fn assert_way(way: &str, format: Format) {
     assert!(is * 10 < was * 9, "{was} branches were taken before, {is} after");
 }
 
-/// Of the same recording, our counts are those that llvm-profgen makes of our records.
+/// Of the same file, our counts are those that llvm-profgen makes of our records.
 #[test]
 fn unsymbolized_counts_are_those_of_llvm_profgen() {
     let (folder, _) = built(WAYS[0], Format::Pe);
     let path = folder.path();
     record(MACHINES[0], path);
-    for command in [
-        "halprof export app.rec --format unsymbolized -o own.txt",
-        "halprof export app.rec --format perf-script --symbol-path . -o app.perf.txt",
-        "llvm-profgen --skip-symbolization --use-offset --perfscript=app.perf.txt --binary=app.exe --output=theirs.txt",
-    ] {
-        run(command, Format::Pe, path);
+    for file in [RECORDING, TRACE] {
+        for command in [
+            &format!("halprof export {file} --format unsymbolized -o own.txt"),
+            &format!("halprof export {file} --format perf-script --symbol-path . -o app.perf.txt"),
+            "llvm-profgen --skip-symbolization --use-offset --perfscript=app.perf.txt --binary=app.exe --output=theirs.txt",
+        ] {
+            run(command, Format::Pe, path);
+        }
+        let [own, theirs] = ["own.txt", "theirs.txt"]
+            .map(|name| std::fs::read_to_string(path.join(name)).expect("a file"));
+        assert!(own.lines().count() > 10, "{file}: {own}");
+        assert_eq!(own, theirs, "{file}");
     }
-    let [own, theirs] = ["own.txt", "theirs.txt"]
-        .map(|name| std::fs::read_to_string(path.join(name)).expect("a file"));
-    assert!(own.lines().count() > 10, "{own}");
-    assert_eq!(own, theirs);
 }
 
 #[test]
