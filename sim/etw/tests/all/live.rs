@@ -380,6 +380,32 @@ fn a_session_that_another_program_stops_is_started_again() {
     assert_eq!(runs, 2);
 }
 
+/// Windows tells the end of a session on another thread, at any time later.
+#[test]
+fn the_end_of_an_earlier_session_stops_no_later_one() {
+    let machines = Machines::new(2, 6, USUAL);
+    let threads = &machines.threads;
+    let mut connection = machines.connection();
+    let regions = regions(&mut connection).expect("regions");
+    let thread = regions.thread("main").expect("a thread");
+    let earlier = threads.consumer().expect("a session runs");
+    threads.pass(6);
+    let is_running = || machines.windows.machine().session.is_some();
+    assert!(!is_running());
+    let passage = thread.begin("own").expect("it begins");
+    let before = threads.done(MAIN);
+    threads.work(1000);
+    earlier.ended();
+    assert!(is_running());
+    threads.work(1000);
+    let units = threads.done(MAIN) - before;
+    thread.end(passage);
+    drop(thread);
+    assert_eq!(counts(&regions.report(), "own"), of_work(units));
+    threads.consumer().expect("it runs").ended();
+    assert!(!is_running(), "its own end stops it");
+}
+
 #[test]
 fn a_session_whose_switches_say_nothing_is_refused() {
     for habits in

@@ -159,12 +159,18 @@ impl Threads {
                 schedule.now += PERF_HZ.cast_signed();
                 schedule.others_run();
                 schedule.deliver();
-                schedule.session.as_ref().map(|session| Arc::clone(&session.consumer))
+                drop(schedule);
+                self.consumer()
             };
             if let Some(consumer) = consumer.filter(|consumer| !consumer.goes_on()) {
                 consumer.ended();
             }
         }
+    }
+
+    /// What takes the events of the session, if one runs.
+    pub(crate) fn consumer(&self) -> Option<Arc<dyn Consumer>> {
+        self.schedule().session.as_ref().map(|session| Arc::clone(&session.consumer))
     }
 
     /// Another program stops the session.

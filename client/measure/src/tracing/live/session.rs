@@ -23,7 +23,15 @@ pub struct LiveSession {
     live: Live,
     counted: Vec<u32>,
     collector: Arc<Collector>,
-    is_running: Mutex<bool>,
+    running: Mutex<Running>,
+}
+
+/// Which session runs. The end of one may be told after the next has begun.
+#[derive(Debug, Default)]
+struct Running {
+    /// How many sessions have begun: the number of the newest.
+    begun: u64,
+    is_running: bool,
 }
 
 /// Takes the events of a session. It does not own the session: if it dropped the last owner during a
@@ -33,6 +41,7 @@ struct Events {
     collector: Arc<Collector>,
     scheduler: Arc<dyn Scheduler>,
     session: Weak<LiveSession>,
+    number: u64,
 }
 
 impl Consumer for Events {
@@ -47,7 +56,7 @@ impl Consumer for Events {
 
     fn ended(&self) {
         if let Some(session) = self.session.upgrade() {
-            session.pause();
+            session.pause(self.number);
         }
     }
 }
@@ -68,7 +77,7 @@ impl LiveSession {
             live: live.clone(),
             counted,
             collector: Arc::new(Collector::new(clock)),
-            is_running: Mutex::new(false),
+            running: Mutex::default(),
         });
         session.wake()?;
         Ok(session)
@@ -85,15 +94,17 @@ impl LiveSession {
 
     /// Starts it again, if it has paused.
     pub fn wake(self: &Arc<Self>) -> Result<()> {
-        let mut is_running = locked(&self.is_running);
-        if *is_running {
+        let mut running = locked(&self.running);
+        if running.is_running {
             return Ok(());
         }
+        running.begun += 1;
         self.collector.begin_session(self.scheduler().now());
         let events = Arc::new(Events {
             collector: Arc::clone(&self.collector),
             scheduler: Arc::clone(&self.live.scheduler),
             session: Arc::downgrade(self),
+            number: running.begun,
         });
         self.tracing().start_live(&self.counted, events)?;
         if let Err(error) = self.wait_for_counts() {
@@ -101,7 +112,7 @@ impl LiveSession {
             let _ = self.tracing().stop_live();
             return Err(error);
         }
-        *is_running = true;
+        running.is_running = true;
         Ok(())
     }
 
@@ -136,12 +147,12 @@ impl LiveSession {
         ticks(self.scheduler(), milliseconds)
     }
 
-    /// Stops it. The next region starts it again.
-    fn pause(&self) {
-        let mut is_running = locked(&self.is_running);
+    /// Stops the session of this number, if it runs. The next region starts another.
+    fn pause(&self, number: u64) {
+        let mut running = locked(&self.running);
         // What a thread has begun in this very moment is void: its switches are never seen.
-        if *is_running {
-            *is_running = false;
+        if running.is_running && running.begun == number {
+            running.is_running = false;
             // There is nobody to report an error to; the note says what could not be undone.
             let _ = self.tracing().stop_live();
         }
@@ -176,7 +187,7 @@ impl LiveSession {
 
     /// Waits until all earlier events have arrived. If the session has paused, they have.
     pub fn settle(&self) -> Result<()> {
-        let is_running = *locked(&self.is_running);
+        let is_running = locked(&self.running).is_running;
         if is_running { self.deliver() } else { Ok(()) }
     }
 
@@ -223,6 +234,7 @@ impl LiveSession {
 
 impl Drop for LiveSession {
     fn drop(&mut self) {
-        self.pause();
+        let newest = locked(&self.running).begun;
+        self.pause(newest);
     }
 }
