@@ -81,6 +81,10 @@ pub const CALIBRATION_TRIES: usize = 2;
 /// A thread that is in no region settles its passages when this many wait for their counts.
 const PENDING_MAX: usize = 1024;
 
+/// The same for a thread that is in a region. The delivery is then part of that region: of half a minute
+/// or more, since each passage waits twice.
+const PENDING_IN_REGION_MAX: usize = 16 * PENDING_MAX;
+
 /// What counts by context switches include.
 const NOTES_OF_TRACING: [&str; 2] = [
     "the counts include the kernel's work for the thread, and the interrupts and deferred calls that hit its time",
@@ -433,7 +437,8 @@ impl<'r> Thread<'r> {
 
     /// Begins a passage without a guard.
     pub fn begin(&self, region: &str) -> Result<Passage> {
-        if self.open.get() == 0 && self.pending.borrow().len() >= PENDING_MAX {
+        let most = if self.open.get() == 0 { PENDING_MAX } else { PENDING_IN_REGION_MAX };
+        if self.pending.borrow().len() >= most {
             self.settle();
         }
         let region = self.log.borrow_mut().region(region);

@@ -103,6 +103,8 @@ pub(crate) struct Machine {
     pub(crate) refused: BTreeMap<&'static str, u32>,
     /// The calls that change something, in order.
     pub(crate) calls: Vec<String>,
+    /// How often a session was flushed.
+    pub(crate) flushes: usize,
 }
 
 /// Windows, as one process sees it.
@@ -139,6 +141,7 @@ impl FakeWindows {
             threads: None,
             refused: BTreeMap::new(),
             calls: Vec::new(),
+            flushes: 0,
         })))
     }
 
@@ -243,7 +246,10 @@ impl Calls for FakeWindows {
         let mut machine = self.machine();
         match control {
             Control::Stop => machine.call("stop", "stop".to_owned())?,
-            Control::Flush => machine.refused.get("flush").map_or(Ok(()), |&error| Err(error))?,
+            Control::Flush => {
+                machine.flushes += 1;
+                machine.refused.get("flush").map_or(Ok(()), |&error| Err(error))?;
+            }
             Control::Query => {}
         }
         let mut session = machine.session.take().ok_or(4201_u32)?;

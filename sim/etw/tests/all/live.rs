@@ -406,6 +406,28 @@ fn the_end_of_an_earlier_session_stops_no_later_one() {
     assert!(!is_running(), "its own end stops it");
 }
 
+/// What has ended inside a long region does not wait for the end of the region.
+#[test]
+fn passages_in_a_region_are_settled_before_they_fill_memory() {
+    const INNER: u64 = 20_000;
+    let machines = Machines::new(2, 6, USUAL);
+    let mut connection = machines.connection();
+    let regions = regions(&mut connection).expect("regions");
+    let thread = regions.thread("main").expect("a thread");
+    let outer = thread.enter("outer").expect("entered");
+    let before = machines.windows.machine().flushes;
+    for _ in 0..INNER {
+        let _inner = thread.enter("inner").expect("entered");
+        machines.threads.work(1);
+    }
+    assert!(machines.windows.machine().flushes > before);
+    drop(outer);
+    drop(thread);
+    let report = regions.report();
+    let inner = row(&report, "inner", "TotalCycles").expect("a row");
+    assert_eq!(inner.n, INNER, "{report}");
+}
+
 #[test]
 fn a_session_whose_switches_say_nothing_is_refused() {
     for habits in

@@ -68,6 +68,7 @@ struct Watched {
     inside: usize,
     /// The beginnings of what is to be told: how many begin at each time.
     open: BTreeMap<i64, usize>,
+    /// In the order of time.
     slices: Vec<Slice>,
 }
 
@@ -277,9 +278,13 @@ impl State {
             let InstanceNumber(number) = slice.instance;
             self.threads.instances()[number].thread == thread
         };
+        // A program may have many passages and slices around this one.
+        let first = watched.slices.partition_point(|slice| slice.begin < begin.from);
+        let last = watched.slices.partition_point(|slice| slice.begin <= end.until);
+        let kept = watched.slices.get(first..last).unwrap_or_default();
         // The last slice of each processor waits for the next one, which would confirm it: an idle
         // processor has no next one for long.
-        let own = || watched.slices.iter().chain(self.slices.held().filter(is_own));
+        let own = || kept.iter().chain(self.slices.held().filter(is_own));
         let on = own().map(|slice| slice.begin).filter(|&on| on <= begin.until).max();
         let off = own().map(|slice| slice.end).filter(|&off| off >= end.from).min();
         let is_lost =
@@ -318,12 +323,15 @@ impl Watched {
             // What began before them is then unseen.
             self.slices.drain(..SLICES_MAX / 2);
         }
-        self.slices.push(slice);
+        // A slice waits for the next switch of its processor, so later ones of other processors may have
+        // come before it, but few.
+        let before = self.slices.iter().rposition(|known| known.begin <= slice.begin);
+        self.slices.insert(before.map_or(0, |before| before + 1), slice);
     }
 
     fn forget(&mut self) {
         let first = self.open.keys().next().copied().unwrap_or(i64::MAX);
-        // Usually all slices go, or only those at the front.
-        self.slices.retain(|slice| slice.end >= first);
+        let over = self.slices.partition_point(|slice| slice.end < first);
+        self.slices.drain(..over);
     }
 }
