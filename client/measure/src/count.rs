@@ -28,7 +28,7 @@ use crate::live_tracing::{Countable, Live, locked};
 use crate::selection::{self, EventSpec, Item};
 use crate::session::Session;
 use crate::session::SessionConnection;
-use crate::tracing::session::plan::{self, TraceEvent};
+use crate::tracing::session::plan::{self, COUNTERS, TraceEvent};
 use crate::transport::Transport;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -58,6 +58,13 @@ struct NamedSource {
     event: EventSpec,
     /// The indexes of the processors that can count it.
     counted_on: Vec<usize>,
+}
+
+/// Sources that one session of Windows' own tracing counts.
+pub(crate) struct TracedSet {
+    pub(crate) sources: Sources,
+    /// Whether the first source counts instructions, as in every other set.
+    pub(crate) has_anchor: bool,
 }
 
 /// What happened while some code ran.
@@ -114,6 +121,33 @@ impl Sources {
         traced.retain(|event| !event.is_time_by_chance());
         plan::sessions(&traced, counters, false)?;
         Ok(Self { list: Vec::new(), traced, processors: Vec::new(), machine: Vec::new() })
+    }
+
+    /// The sources of a list in sets of at most so many, each of which one session of Windows' own tracing
+    /// counts. Instructions are the first of each set, if Windows lists them and has room for another.
+    pub(crate) fn traced_sets(list: &str, live: &Live, most: u32) -> Result<Vec<TracedSet>> {
+        let mut items = Vec::new();
+        selection::parse_list(list, &mut items)?;
+        let Countable { sources, counters } = locked(&*live.tracing).countable()?;
+        let mut named = plan::resolve(&items, &sources)?;
+        named.retain(|event| !event.is_time_by_chance());
+        let most = counters.unwrap_or(COUNTERS).min(most);
+        let anchor = plan::find("instructions", &sources).filter(|_| most > 1);
+        let own = anchor.and_then(|anchor| named.iter().position(|one| one.source == anchor.id));
+        let anchor = match own {
+            Some(own) => Some(named.remove(own)),
+            None => anchor.map(|anchor| TraceEvent::chosen(anchor, None)),
+        };
+        let room = most - u32::from(anchor.is_some());
+        let sets = plan::sessions(&named, Some(room), true)?;
+        let set = |indexes: Vec<usize>| {
+            let others = indexes.into_iter().filter_map(|index| named.get(index).cloned());
+            let traced = anchor.iter().cloned().chain(others).collect();
+            let sources =
+                Self { list: Vec::new(), traced, processors: Vec::new(), machine: Vec::new() };
+            TracedSet { sources, has_anchor: anchor.is_some() }
+        };
+        Ok(sets.into_iter().map(set).collect())
     }
 
     /// These sources on these processors only. A name that none of them counts stays, and the

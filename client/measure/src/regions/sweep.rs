@@ -1,11 +1,13 @@
 //! Counts more sources in a repeatable region than fit on the counters.
 
+use super::counters::EVENTS_MAX;
 use super::method;
 use super::{Method, RegionRow, Regions, Report};
 use crate::connection::{Connection, Setup};
-use crate::count::Sources;
+use crate::count::{Sources, TracedSet};
 use crate::error::{Error, Result};
 use crate::float::float;
+use crate::live_tracing::Live;
 use crate::passes::passes_beside;
 use crate::platform::Platform;
 use crate::transport::Transport;
@@ -69,30 +71,51 @@ pub(super) fn sweep_on<T: Transport + Send>(
     platform: Option<&dyn Platform>,
     code: &mut impl FnMut(&mut T),
 ) -> Result<Sweep> {
-    if connection.live().is_some() {
-        return Err(Error::unavailable(
-            "without the driver, sources are not counted in passes",
-            "Count the region with as many sources as Windows counts at once, then again with the others.",
-        ));
-    }
+    let sets = match connection.live() {
+        Some(live) => sets_of_tracing(list, &live)?,
+        None => sets(connection, list, platform)?,
+    };
     let mut swept: Option<Sweep> = None;
-    for part in split_by_method(connection, list, platform)? {
-        let setup = match part.method {
-            Method::Processors => part.sources.setup(),
-            _ => part.sources.by_thread(),
-        };
-        let (events, cpu_types) = (part.sources.events(), part.sources.cpu_types());
-        for set in passes_beside(connection, &events, &setup, cpu_types, part.anchor)? {
-            let sources = part.sources.only(&set);
-            let anchor = set.iter().position(|&index| Some(index) == part.anchor);
-            let anchor = anchor.and_then(|index| sources.names().nth(index));
-            let regions = Regions::open_on(connection, &sources, Some(part.method), platform)?;
-            let report = run(&regions, runs, code)?;
-            let sweep = swept.get_or_insert_with(|| Sweep::empty(&report));
-            sweep.add(&sources, anchor, report);
-        }
+    for SameMethod { sources, anchor, method } in sets {
+        let anchor = anchor.and_then(|index| sources.names().nth(index));
+        let regions = Regions::open_on(connection, &sources, Some(method), platform)?;
+        let report = run(&regions, runs, code)?;
+        let sweep = swept.get_or_insert_with(|| Sweep::empty(&report));
+        sweep.add(&sources, anchor, report);
     }
     swept.ok_or_else(|| Error::usage("no source was named", "`all` is every source."))
+}
+
+/// What each pass counts by the driver.
+fn sets<T: Transport>(
+    connection: &mut Connection<T>,
+    list: &str,
+    platform: Option<&dyn Platform>,
+) -> Result<Vec<SameMethod>> {
+    let mut sets = Vec::new();
+    for SameMethod { sources, anchor, method } in split_by_method(connection, list, platform)? {
+        let setup = match method {
+            Method::Processors => sources.setup(),
+            _ => sources.by_thread(),
+        };
+        let (events, cpu_types) = (sources.events(), sources.cpu_types());
+        for set in passes_beside(connection, &events, &setup, cpu_types, anchor)? {
+            let anchor = set.iter().position(|&index| Some(index) == anchor);
+            sets.push(SameMethod { sources: sources.only(&set), anchor, method });
+        }
+    }
+    Ok(sets)
+}
+
+/// What each pass counts by Windows' own tracing.
+fn sets_of_tracing(list: &str, live: &Live) -> Result<Vec<SameMethod>> {
+    let sets = Sources::traced_sets(list, live, EVENTS_MAX as u32)?.into_iter();
+    let sets = sets.map(|TracedSet { sources, has_anchor }| SameMethod {
+        sources,
+        anchor: has_anchor.then_some(0),
+        method: Method::Tracing,
+    });
+    Ok(sets.collect())
 }
 
 /// Sources that are counted by the same method.

@@ -4,7 +4,9 @@
 use crate::windows::threads::{Habits, Loss, Threads, count_of};
 use crate::windows::{FakeWindows, INTEL};
 use fastrand::Rng;
-use halprof_measure::regions::{Discard, Method, Passage, RegionRow, Regions, Report, Thread};
+use halprof_measure::regions::{
+    Discard, Method, Pass, Passage, RegionRow, Regions, Report, Thread, sweep,
+};
 use halprof_measure::tracing::live::Live;
 use halprof_measure::tracing::session::{Properties, Tracer};
 use halprof_measure::{Connection, Error, Machine, Result, Sources};
@@ -426,6 +428,34 @@ fn passages_in_a_region_are_settled_before_they_fill_memory() {
     let report = regions.report();
     let inner = row(&report, "inner", "TotalCycles").expect("a row");
     assert_eq!(inner.n, INNER, "{report}");
+}
+
+#[test]
+fn a_sweep_counts_every_source_with_instructions_in_each_pass() {
+    const UNITS: u64 = 1_000_000;
+    let machines = Machines::new(2, 6, Habits { switch_cost: 10, ..USUAL });
+    let threads = machines.threads.clone();
+    let mut connection = machines.connection();
+    let list = "CacheMisses,BranchMispredictions,{LLCReference,LLCMisses},instructions,TotalCycles";
+    let swept = sweep(&mut connection, list, 3, |_| threads.work(UNITS)).expect("it is counted");
+    assert_eq!(swept.anchor.as_deref(), Some("instructions"));
+    let mut sources: Vec<&str> = Vec::new();
+    for pass in &swept.passes {
+        assert!((1..=3).contains(&pass.sources.len()) && pass.differs.is_none(), "{swept}");
+        let instructions = pass.instructions.expect("beside the others");
+        assert!(instructions.abs_diff(count_of(0, UNITS)) < count_of(0, UNITS) / 100, "{swept}");
+        sources.extend(pass.sources.iter().map(String::as_str));
+    }
+    let together = |pass: &Pass| pass.sources.iter().any(|name| name == "LLCReference");
+    let group = swept.passes.iter().find(|pass| together(pass)).expect("a pass");
+    assert!(group.sources.iter().any(|name| name == "LLCMisses"), "{swept}");
+    sources.sort_unstable();
+    let all = ["BranchMispredictions", "CacheMisses", "LLCMisses", "LLCReference", "TotalCycles"];
+    assert_eq!(sources, all);
+    for source in all.into_iter().chain(["instructions"]) {
+        let mut rows = swept.rows().filter(|row| row.source == source);
+        assert!(rows.next().is_some_and(|row| row.n == 3) && rows.next().is_none(), "{swept}");
+    }
 }
 
 #[test]
