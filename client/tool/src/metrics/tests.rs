@@ -1,6 +1,7 @@
 //! Are figures the ratios that the file defines, and is an error in a file reported with its line?
 
 use super::*;
+use halprof_measure::tracing::session::plan::is_paced_by_clock;
 
 fn counted(label: &str, value: u128) -> Counted<'_> {
     Counted { label, value, enabled_ns: 2_000_000_000, ..Counted::default() }
@@ -17,6 +18,17 @@ fn built_in() -> Metrics {
 fn assert_near(figure: &MetricRow, expected: f64) {
     let value = figure.value.expect("a value");
     assert!((value - expected).abs() < 1e-9, "{figure:?}");
+}
+
+#[test]
+fn the_clock_paces_the_sources_of_cycles_and_instructions() {
+    const PACED: [&str; 3] = ["cycles", "reference-cycles", "instructions"];
+    for (quantity, names) in &built_in().quantities {
+        for name in names {
+            assert_eq!(is_paced_by_clock(name), PACED.contains(&&**quantity), "{name}");
+        }
+    }
+    assert!(!is_paced_by_clock("UnhaltedReferenceCycles"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::target::context::Context;
 use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, types_of};
 use halprof_measure::selection::{self, EventSpec, Item, format_processors};
+use halprof_measure::tracing::session::plan::is_paced_by_clock;
 use halprof_measure::{Connection, Setup};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -70,7 +71,7 @@ impl EventSet {
         match purpose {
             Purpose::Count if is_default => event_set.count_by_default(&mut ctx.connection)?,
             Purpose::Sample if is_default => event_set.sample_by_default(ctx)?,
-            Purpose::Sample | Purpose::SampleBeside => event_set.pace_by_clock(ctx)?,
+            Purpose::Sample | Purpose::SampleBeside => event_set.pace_by_clock(ctx),
             Purpose::Divide => {
                 if is_default {
                     event_set.divide_by_default()?;
@@ -166,17 +167,13 @@ impl EventSet {
 
     /// Gives cycles and instructions without a period one by the clock. The default interval of the HAL
     /// would interrupt a busy processor more than ten thousand times a second.
-    pub(crate) fn pace_by_clock(&mut self, ctx: &Context) -> Result<()> {
-        const PACED: [&str; 3] = ["cycles", "reference-cycles", "instructions"];
-        let metrics = Metrics::built_in()?;
+    pub(crate) fn pace_by_clock(&mut self, ctx: &Context) {
         for index in self.indexes() {
             let name = self.events.get(index).and_then(|event| event.label.split(':').next());
-            let quantity = name.and_then(|name| metrics.quantity(name));
-            if self.period(index) == 0 && quantity.is_some_and(|name| PACED.contains(&name)) {
+            if self.period(index) == 0 && name.is_some_and(is_paced_by_clock) {
                 self.set_mean_period(index, Self::cycles_of_a_period(ctx));
             }
         }
-        Ok(())
     }
 
     fn divide_by_default(&mut self) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::output::error::{Error, Result};
 use crate::select::event_set::items;
 use crate::select::typical_rates::events_in;
 use halprof_measure::tracing::session::plan::{
-    INTERVAL_OF_CYCLES, TraceEvent, counted_by_default, find, resolve,
+    INTERVAL_OF_CYCLES, TraceEvent, counted_by_default, find, is_paced_by_clock, resolve,
 };
 use halprof_measure::tracing::session::{ProfileSource, TIMER, Tracing};
 
@@ -65,8 +65,8 @@ impl TraceSources {
             };
             if events.iter().all(|event| event.source != source.id) {
                 let usual = events_in(&term.name, INTERVAL_OF_CYCLES.into());
-                let is_paced = TraceEvent::chosen(source, None).interval == INTERVAL_OF_CYCLES;
-                events.push(TraceEvent::chosen(source, usual.filter(|_| !is_paced)));
+                let usual = usual.filter(|_| !is_paced_by_clock(&source.name));
+                events.push(TraceEvent::chosen(source, usual));
             }
         }
         Ok(())

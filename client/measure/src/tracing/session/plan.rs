@@ -49,16 +49,21 @@ pub const COUNTERS: u32 = 4;
 /// Cycles or instructions between samples where no interval is given: about a thousand samples a second
 /// of a busy processor, where the interval in force would be more than ten times as many.
 pub const INTERVAL_OF_CYCLES: u32 = 1_000_000;
-/// The sources with this interval, by Windows' names. What [`NAMES`] has first for reference cycles may
-/// tick with the bus, ten times as slowly.
-const PACED: [&str; 7] = [
+/// The sources of cycles and instructions, by Windows' names and halprof's. UnhaltedReferenceCycles is not
+/// one of them: on many processors it ticks with the bus or the crystal, ten times as slowly.
+const PACED: [&str; 12] = [
     "TotalCycles",
+    "Cycles",
     "UnhaltedCoreCycles",
     "UnhaltedCoreCyclesFixed",
+    "FixedCycles",
     "TotalIssues",
     "InstructionRetired",
     "InstructionsRetiredFixed",
+    "FRRetiredx86Instructions",
+    "FixedInstructions",
     "UnhaltedReferenceCyclesFixed",
+    "FixedReferenceCycles",
 ];
 /// Events between samples of another source, if Windows does not say which interval is in force:
 /// the HAL's default.
@@ -67,6 +72,23 @@ const INTERVAL_OF_HAL: u32 = 65_536;
 const INTERVAL_OF_TIMER: u32 = 10_000;
 /// The name that stands for every source that is listed.
 const ALL: &str = "all";
+
+/// Whether the events of a source come about as often as the clock ticks, so that the clock tells how many
+/// of them are from one sample to the next.
+pub fn is_paced_by_clock(source: &str) -> bool {
+    has(&PACED, source)
+}
+
+/// Where the interval of a source is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntervalFrom {
+    /// The caller.
+    Given,
+    /// The rate of the clock.
+    Clock,
+    /// Windows: its default, or what is in force.
+    Windows,
+}
 
 /// A source to count or to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +104,8 @@ pub struct TraceEvent {
     /// The interval between samples, in units of 100 ns for the timer, in events for all other
     /// sources. It is the requested one, moved into the limits of the source.
     pub interval: u32,
+    /// Where the requested interval is from.
+    pub interval_from: IntervalFrom,
     /// 0, or the number of the group that is counted at once.
     pub group: u16,
 }
@@ -94,11 +118,11 @@ impl TraceEvent {
     }
 
     fn new(source: &ProfileSource, requested: Option<&str>) -> Self {
-        let default = match (source.id, source.interval) {
-            (TIMER, _) => INTERVAL_OF_TIMER,
-            _ if has(&PACED, &source.name) => INTERVAL_OF_CYCLES,
-            (_, 0) => INTERVAL_OF_HAL,
-            (_, in_force) => in_force,
+        let (default, from) = match (source.id, source.interval) {
+            (TIMER, _) => (INTERVAL_OF_TIMER, IntervalFrom::Windows),
+            _ if is_paced_by_clock(&source.name) => (INTERVAL_OF_CYCLES, IntervalFrom::Clock),
+            (_, 0) => (INTERVAL_OF_HAL, IntervalFrom::Windows),
+            (_, in_force) => (in_force, IntervalFrom::Windows),
         };
         let event = Self {
             name: source.name.clone(),
@@ -106,24 +130,27 @@ impl TraceEvent {
             source: source.id,
             requested_interval: 0,
             interval: 0,
+            interval_from: from,
             group: 0,
         };
-        event.with_interval(default.into(), source)
+        event.with_interval(default.into(), from, source)
     }
 
     /// A source that nobody named, with the nearest interval that it has; without one, with its default.
     pub fn chosen(source: &ProfileSource, interval: Option<u64>) -> Self {
         let event = Self::new(source, None);
-        let interval = interval.unwrap_or(event.interval.into());
-        let event = event.with_interval(interval, source);
+        let event = match interval {
+            Some(interval) => event.with_interval(interval, IntervalFrom::Given, source),
+            None => event,
+        };
         Self { requested_interval: event.interval.into(), ..event }
     }
 
     /// Asks for an interval, and takes the nearest that the source has.
-    fn with_interval(self, requested: u64, source: &ProfileSource) -> Self {
+    fn with_interval(self, requested: u64, from: IntervalFrom, source: &ProfileSource) -> Self {
         let (min, max) = (source.min_interval, source.max_interval.max(source.min_interval));
         let interval = u32::try_from(requested).unwrap_or(u32::MAX).clamp(min, max);
-        Self { requested_interval: requested, interval, ..self }
+        Self { requested_interval: requested, interval, interval_from: from, ..self }
     }
 }
 
@@ -172,7 +199,7 @@ fn resolve_one(item: &Item, sources: &[ProfileSource]) -> Result<TraceEvent> {
     let group = item.group;
     let event = TraceEvent { group, ..TraceEvent::new(source, Some(&item.requested)) };
     Ok(match item.period {
-        Some(period) => event.with_interval(period, source),
+        Some(period) => event.with_interval(period, IntervalFrom::Given, source),
         None => event,
     })
 }

@@ -23,7 +23,7 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use crate::target::{limits, machine_id, seal_key};
 use halprof_measure::Connection;
-use halprof_measure::tracing::session::plan::{INTERVAL_OF_CYCLES, TraceEvent, sampled_by_default};
+use halprof_measure::tracing::session::plan::{IntervalFrom, TraceEvent, sampled_by_default};
 use halprof_measure::tracing::session::{SampledSource, TIMER, TraceRequest, Tracing};
 use halprof_profile::aggregate::in_step::InStep;
 use halprof_profile::file::{self, Files, Metadata, Recording};
@@ -111,9 +111,12 @@ fn periods(
         let period = Period::new(&event.name, requested, used.into(), is_time);
         let errata = errata::traced(event_set, event, connection);
         let meaning = event_set.catalog().meaning(&event.name);
-        let is_paced = event.interval == INTERVAL_OF_CYCLES;
-        let chosen_by = if is_paced { ChosenBy::Clock } else { ChosenBy::Table };
-        let chosen_by = event.requested.is_none().then_some(chosen_by).filter(|_| !is_time);
+        let chosen_by = match event.interval_from {
+            IntervalFrom::Clock => Some(ChosenBy::Clock),
+            // The user names what has an interval; only metrics need what no user named.
+            IntervalFrom::Given => event.requested.is_none().then_some(ChosenBy::Table),
+            IntervalFrom::Windows => None,
+        };
         periods.push(InPass { period, pass: 0, chosen_by, meaning, errata });
     }
     periods
