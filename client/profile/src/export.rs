@@ -18,7 +18,7 @@ pub use crate::aggregate::samples::{
     Bin, Bins, Level, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample,
     TrackBy, TrackKey,
 };
-pub use crate::export::selection::{Export, MetricTable, listed};
+pub use crate::export::selection::{Export, MetricRow, MetricTable, listed};
 
 use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
@@ -37,7 +37,7 @@ use std::path::Path;
 pub enum Format {
     /// Flame graph, SVG
     Flamegraph,
-    /// One page with flame graphs, rates over time, marks and a table
+    /// One page with a time line, a flame graph and a table of what is chosen, and marks
     Html,
     /// Firefox Profiler, JSON
     Firefox,
@@ -54,18 +54,9 @@ struct FormatRow {
     about: &'static str,
     ending: &'static str,
     is_of_one_source: bool,
-    times: Times,
+    /// Whether it shows the times of samples and marks.
+    has_times: bool,
     write: fn(&Export<'_>, &mut dyn Write) -> io::Result<()>,
-}
-
-/// The times that a format shows.
-#[derive(PartialEq, Eq)]
-enum Times {
-    None,
-    /// The times of marks, and rates over time.
-    Rates,
-    /// The times of marks and of each sample.
-    Samples,
 }
 
 const FORMATS: [FormatRow; 5] = [
@@ -75,16 +66,16 @@ const FORMATS: [FormatRow; 5] = [
         about: "Flame graph, SVG",
         ending: ".flamegraph.svg",
         is_of_one_source: true,
-        times: Times::None,
+        has_times: false,
         write: |export, out| out.write_all(pictures::flamegraph(export).as_bytes()),
     },
     FormatRow {
         format: Format::Html,
         name: "html",
-        about: "One page with flame graphs, rates over time, marks and a table",
+        about: "One page with a time line, a flame graph and a table of what is chosen, and marks",
         ending: ".html",
         is_of_one_source: false,
-        times: Times::Rates,
+        has_times: true,
         write: |export, out| out.write_all(pictures::page(export).as_bytes()),
     },
     FormatRow {
@@ -93,7 +84,7 @@ const FORMATS: [FormatRow; 5] = [
         about: "Firefox Profiler, JSON",
         ending: ".firefox.json",
         is_of_one_source: true,
-        times: Times::Samples,
+        has_times: true,
         write: firefox::write,
     },
     FormatRow {
@@ -102,7 +93,7 @@ const FORMATS: [FormatRow; 5] = [
         about: "pprof, protocol buffer in gzip",
         ending: ".pb.gz",
         is_of_one_source: true,
-        times: Times::None,
+        has_times: false,
         write: pprof::write,
     },
     FormatRow {
@@ -111,7 +102,7 @@ const FORMATS: [FormatRow; 5] = [
         about: "Folded stacks, text",
         ending: ".folded",
         is_of_one_source: true,
-        times: Times::None,
+        has_times: false,
         write: folded::write,
     },
 ];
@@ -154,14 +145,9 @@ impl Format {
         self.row().is_of_one_source
     }
 
-    /// Whether it shows the time of each sample.
-    pub fn has_sample_times(self) -> bool {
-        self.row().times == Times::Samples
-    }
-
-    /// Whether it shows any times, marks among them: each machine has a clock of its own.
+    /// Whether it shows the times of samples and marks: each machine has a clock of its own.
     pub fn has_times(self) -> bool {
-        self.row().times != Times::None
+        self.row().has_times
     }
 }
 
@@ -199,8 +185,7 @@ fn read_one(
     if format.has_times() {
         source.keep_marks();
     }
-    let timed_samples = format.has_sample_times();
-    let mut builder = SamplesBuilder::new(tracks, timed_samples, source.metadata());
+    let mut builder = SamplesBuilder::new(tracks, format.has_times(), source.metadata());
     if filter.is_empty() {
         // In one pass, so that a pipe can be read.
         source.samples(&mut |samples, stacks| {
@@ -235,6 +220,7 @@ fn read_one(
         }
     })?;
     let mut samples = named(builder, recording, code.symbols);
+    samples.start = time.first();
     samples.sources.retain(|source| bound.passes_source(source.index));
     Ok(samples)
 }

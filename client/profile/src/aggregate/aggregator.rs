@@ -104,7 +104,7 @@ impl GroupKey {
     }
 
     /// This key with everything cleared that `group_by` does not distinguish.
-    fn only(self, group_by: GroupBy) -> Self {
+    pub(crate) fn only(self, group_by: GroupBy) -> Self {
         let location = if group_by.location { self.location() } else { CodeLocation::default() };
         let stack = if group_by.stack { self.stack } else { StackId::NONE };
         // Callers are addresses of a process.

@@ -191,6 +191,11 @@ impl TimeRange {
         self.range.is_none()
     }
 
+    /// The first time stamp.
+    pub(crate) const fn first(&self) -> u64 {
+        self.first
+    }
+
     /// A time stamp, in nanoseconds since the first; 0 if the clock's rate is not known.
     pub(crate) fn nanoseconds(&self, timestamp: u64) -> u64 {
         let ticks = timestamp.saturating_sub(self.first);

@@ -2,7 +2,7 @@
 
 pub mod binned;
 mod spans;
-mod timed;
+pub(crate) mod timed;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
 use crate::symbols::code_location::CodeLocation;
@@ -56,6 +56,9 @@ impl TrackBy {
 const GROUP_BY: GroupBy =
     GroupBy { location: true, process: true, thread: true, stack: true, ..GroupBy::NOTHING };
 
+/// What timed samples distinguish.
+const TIMED_BY: GroupBy = GroupBy { processor: true, ..GROUP_BY };
+
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadLocation {
@@ -101,6 +104,8 @@ pub struct TimedSample {
     pub source: u16,
     /// Index in [`Samples::locations`].
     pub location: usize,
+    /// The processor.
+    pub processor: u32,
     /// The sum of these samples.
     pub totals: Totals,
 }
@@ -168,6 +173,9 @@ pub struct Samples {
     pub tracks: TrackBy,
     /// The times of the first and of the last sample; `None` if there are none.
     pub times: Option<(u64, u64)>,
+    /// The time from which a filter's time counts: that of the recording's first sample, even if a
+    /// filter rejects it.
+    pub start: u64,
     /// The sums by time for each track. The events of a sample happened since the one before of its
     /// source on its processor, so the first may begin before all samples.
     pub timeline: Binned<TrackKey>,
@@ -218,7 +226,7 @@ impl SamplesBuilder {
         });
         self.aggregator.add(std::iter::once((sample, stack)));
         if let Some(timed_samples) = &mut self.timed_samples {
-            let group = GroupKey::of(sample, stack, GROUP_BY);
+            let group = GroupKey::of(sample, stack, TIMED_BY);
             timed_samples.add(sample.timestamp, group, totals);
         }
     }
@@ -275,6 +283,7 @@ impl SamplesBuilder {
             tracks: self.tracks,
             rates,
             times: self.times,
+            start: self.times.map_or(0, |(first, _)| first),
             timeline: self.timeline,
             timed_samples,
             timed_sample_ticks,
@@ -378,15 +387,17 @@ fn in_order(
     let (ticks, sums) = timed.finish();
     let mut all = Vec::new();
     for (group, sums) in sums {
-        let (source, Some(&location)) = (group.source, locations.get(&group)) else { continue };
+        let GroupKey { source, processor, .. } = group;
+        let Some(&location) = locations.get(&group.only(GROUP_BY)) else { continue };
         all.extend(sums.into_iter().map(|(begin, totals)| TimedSample {
             time: begin,
             source,
             location,
+            processor,
             totals: scaled(source, totals),
         }));
     }
-    all.sort_unstable_by_key(|sample| (sample.time, sample.location, sample.source));
+    all.sort_unstable_by_key(|one| (one.time, one.location, one.source, one.processor));
     (ticks, all)
 }
 
@@ -613,6 +624,11 @@ impl Samples {
             sums.entry(levels).or_insert((location, Totals::default())).1.add(totals);
         }
         sums.into_values()
+    }
+
+    /// A time in nanoseconds since [`start`](Self::start).
+    pub fn since_start(&self, time: u64) -> u64 {
+        self.ticks_to_ns(time.saturating_sub(self.start))
     }
 
     /// A time in nanoseconds since the first sample or mark.

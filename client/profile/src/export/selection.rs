@@ -19,15 +19,25 @@ pub struct Export<'a> {
     pub metrics: Option<MetricTable>,
 }
 
-/// A table of functions with their metrics, as text: its head and its rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A table of functions with their metrics.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricTable {
     /// A sentence that says what its rows are.
     pub about: String,
-    /// The head of each column; the last is that of the function.
+    /// The head of each column of [`MetricRow::cells`].
     pub heads: Vec<String>,
-    /// The cells of each row.
-    pub rows: Vec<Vec<String>>,
+    pub rows: Vec<MetricRow>,
+}
+
+/// The metrics of a function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetricRow {
+    /// The function with its module.
+    pub function: String,
+    /// The cells, as text.
+    pub cells: Vec<String>,
+    /// What the cells are sorted by, if they have a value.
+    pub values: Vec<Option<f64>>,
 }
 
 impl<'a> Export<'a> {

@@ -16,7 +16,7 @@ use halprof_measure::Error as Cause;
 use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
-use halprof_profile::export::{self, Export, Format, MARKS_MAX, MetricTable, Samples, listed};
+use halprof_profile::export::{self, Export, Format, MARKS_MAX, MetricRow, MetricTable, Samples, listed};
 use halprof_profile::file::{Recording, replace, sessions};
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::{Query, SourceSection};
@@ -127,21 +127,23 @@ fn metric_table(
     let source = section.source.as_deref().unwrap_or_default();
     let names = requested.iter().flat_map(|one| [one.name(), "95 %".to_owned()]);
     let share = section.rows.iter().map(|row| row.share.map_or(0.0, |share| share.value));
-    let rows = section.rows.iter().zip(share).map(|(row, share)| {
-        let cells = row.metrics.iter().flat_map(metric_cells);
-        let function = row.values.iter().map(ToString::to_string);
-        [percent(share)].into_iter().chain(cells).chain(function).collect()
+    let rows = section.rows.iter().zip(share).map(|(row, share)| MetricRow {
+        function: row.values.iter().map(ToString::to_string).collect(),
+        cells: [percent(share)]
+            .into_iter()
+            .chain(row.metrics.iter().flat_map(metric_cells))
+            .collect(),
+        values: [Some(share)]
+            .into_iter()
+            .chain(row.metrics.iter().flat_map(|metric| [metric.value, metric.low]))
+            .collect(),
     });
     Ok(Some(MetricTable {
         about: format!(
             "The functions with the most events of {source}, with 95 % intervals of sampling. Skid makes \
              the figures of short functions those of the code around them."
         ),
-        heads: ["share".to_owned()]
-            .into_iter()
-            .chain(names)
-            .chain(["function".to_owned()])
-            .collect(),
+        heads: ["share".to_owned()].into_iter().chain(names).collect(),
         rows: rows.collect(),
     }))
 }
@@ -236,7 +238,7 @@ fn result(
         sources: view.sources.iter().map(|source| source.name.to_string()).collect(),
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
         marks: if is_shown { samples.marks.len() as u64 } else { 0 },
-        time_resolution_ns: format.has_sample_times().then_some(resolution),
+        time_resolution_ns: format.has_times().then_some(resolution),
         ..ExportResult::new(options, format.name(), &samples.recording, file)
     }
 }

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// A file of the shared folder, or nothing with a message.
-fn shared(name: &str) -> Option<String> {
+pub(crate) fn shared(name: &str) -> Option<String> {
     let path = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/{}"), name);
     let exists = Path::new(&path).exists();
     if !exists {

@@ -10,7 +10,7 @@ const SHIFT_MAX: u32 = u64::BITS - 1;
 /// Sums by time and key, at most twice as many as asked for at a time. A bin is 2^`shift` ticks wide
 /// and begins at a multiple of its width.
 #[derive(Debug)]
-pub(super) struct Timed<K> {
+pub(crate) struct Timed<K> {
     /// The largest number of sums, or two for each key if that is more: each key has a sum however
     /// wide bins are, so a smaller limit would lose times and save nothing.
     most: usize,
@@ -25,12 +25,12 @@ pub(super) struct Timed<K> {
 
 impl<K: Eq + Hash> Timed<K> {
     /// Starts with bins of one tick.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         let sums = FxHashMap::default();
         Self { most, shift: 0, first: u64::MAX, count: 0, merged_at: 2 * most, sums }
     }
 
-    pub(super) fn add(&mut self, time: u64, key: K, totals: Totals) {
+    pub(crate) fn add(&mut self, time: u64, key: K, totals: Totals) {
         self.first = self.first.min(time);
         self.sums.entry(key).or_default().push((time >> self.shift, totals));
         self.count += 1;
@@ -77,7 +77,7 @@ impl<K: Eq + Hash> Timed<K> {
 
     /// The width of a bin in ticks, and every sum with its key and the beginning of its bin; the
     /// first bin begins with the first time. The sums of one key are in order of time.
-    pub(super) fn finish(mut self) -> (u64, impl Iterator<Item = (K, Vec<(u64, Totals)>)>) {
+    pub(crate) fn finish(mut self) -> (u64, impl Iterator<Item = (K, Vec<(u64, Totals)>)>) {
         self.merge();
         let Self { shift, first, sums, .. } = self;
         let sums = sums.into_iter().map(move |(key, mut sums)| {

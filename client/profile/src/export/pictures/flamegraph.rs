@@ -10,7 +10,9 @@ use crate::aggregate::totals::Totals;
 use crate::export::selection::Export;
 use crate::number::thousands;
 use crate::symbols::shortened;
+use rustc_hash::FxHashMap;
 use shared_types::Mode;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -33,11 +35,14 @@ const USEFUL: usize = 8;
 const LETTER: f64 = 6.5;
 /// Rows without a frame as wide as this fraction, about two pixels, are seen when zoomed in.
 const VISIBLE: f64 = 0.002;
-/// What the colours mean, and what the script does.
-pub(super) const LEGEND: &str = "Grey: processes and threads. Orange: the kernel. Other colours: modules. \
-                                 A click or Enter zooms, Escape shows all.";
-/// The number of colours that distinguish modules.
-const HUES: u32 = 6;
+/// The colours, and what the script does.
+const LEGEND: &str = "Grey: processes and threads. Orange: the kernel. Other colours: modules. \
+                      A click or Enter zooms, Escape shows all.";
+/// What the colours mean.
+pub(super) const COLOURS: &str =
+    "Grey: processes and threads. Orange: the kernel. Other colours: modules.";
+/// The number of colours that distinguish modules. The page's script has the same.
+const HUES: usize = 16;
 
 /// One frame, with everything inside it.
 #[derive(Default)]
@@ -93,8 +98,26 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> (Drawing, f
     (drawing, ROW * deepest as f64)
 }
 
+/// The colours of modules: those with the most events have one of their own.
+fn hues(export: &Export<'_>, source: &SourceTotals) -> FxHashMap<Arc<str>, usize> {
+    let mut events: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+    let samples = export.samples;
+    let calling = samples.callers.iter().map(|caller| (caller, Totals::default()));
+    for (location, totals) in samples.location_totals_of(source).chain(calling) {
+        if location.mode == Mode::User {
+            let sum = events.entry(&location.frame.module).or_default();
+            *sum = sum.saturating_add(totals.events);
+        }
+    }
+    let mut modules: Vec<_> = events.into_iter().collect();
+    modules.sort_by_key(|&(_, events)| Reverse(events));
+    let ranked = modules.into_iter().enumerate();
+    ranked.map(|(rank, (module, _))| (Arc::clone(module), rank % HUES)).collect()
+}
+
 fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
     let samples = export.samples;
+    let hues = hues(export, source);
     let mut root = Node::default();
     for (location, totals) in samples.level_totals_of(source) {
         root.totals.add(totals);
@@ -105,7 +128,7 @@ fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
             node.totals.add(totals);
             if node.class.is_empty() {
                 let named = level.location;
-                node.class = class(depth, named.mode, &named.frame.module);
+                node.class = class(depth, named.mode, hues.get(&named.frame.module));
                 node.function = level.function.map(|name| (name, level.is_inlined));
             }
         }
@@ -115,16 +138,13 @@ fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
 
 /// The CSS class for the colour of a frame: processes and threads are grey, modules and what is in
 /// them have a colour of their own, and that of the kernel is always the same.
-fn class(level: usize, mode: Mode, module: &str) -> String {
+fn class(level: usize, mode: Mode, hue: Option<&usize>) -> String {
     match (level, mode) {
         (0, _) => "p".to_owned(),
         (1, _) => "t".to_owned(),
         (_, Mode::Kernel) => "k".to_owned(),
         (_, Mode::Unknown) => "x".to_owned(),
-        (_, Mode::User) => {
-            let hash = crc32fast::hash(module.as_bytes());
-            format!("m{}", hash % HUES)
-        }
+        (_, Mode::User) => format!("m{}", hue.unwrap_or(&0)),
     }
 }
 
@@ -141,7 +161,7 @@ impl Drawer<'_> {
     /// Draws the children of a node, largest first, from `x` on: 0 is the left end, 1 the right.
     fn row(&mut self, node: &Node, mut x: f64, level: usize) {
         let mut within: Vec<_> = node.within.iter().collect();
-        within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.totals.events));
+        within.sort_by_key(|(_, inner)| Reverse(inner.totals.events));
         for (name, inner) in within {
             let width = fraction(inner.totals.events, self.all);
             if width < NARROWEST {

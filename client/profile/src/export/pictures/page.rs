@@ -1,12 +1,17 @@
-//! One page with the pictures of every source and a table. It needs no network and no other file,
-//! and can be read without its script.
+//! One page in which a reader chooses what is shown: a range of time, a process, a source, a search. It
+//! has the samples, from which its script draws; without scripts it shows pictures of the whole
+//! recording and a table. It needs no network and no other file.
+
+mod columns;
+mod data;
+mod stacks;
 
 use super::units::{amount, fraction, share};
-use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
+use super::{STYLE, escaped, flamegraph, inline, marks, timeline};
 use crate::aggregate::samples::ThreadLocation;
 use crate::aggregate::source_totals::SourceTotals;
 use crate::aggregate::totals::Totals;
-use crate::export::selection::{Export, MetricTable, stacks};
+use crate::export::selection::{Export, MetricRow, MetricTable, stacks};
 use crate::number::{duration, seconds, thousands};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -16,17 +21,33 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-const LOOKS: &str = include_str!("page.css");
-const TABLE: &str = include_str!("page.js");
+use data::Data;
 
-/// Searches the flame graphs and the table.
-const SEARCH: &str = "<p class=\"filter\" hidden><label>Search <input type=\"search\" id=\"filter\" \
-    autocomplete=\"off\"></label> <output id=\"count\" for=\"filter\"></output></p>\n";
+const LOOKS: &str = include_str!("page.css");
+
+/// What the script fills.
+const APP: &str = include_str!("page/app.html");
+
+/// What is around the parts of the script, and its parts in their order.
+const FRAME: &str = include_str!("page/frame.js");
+const PARTS: [&str; 9] = [
+    include_str!("page/format.js"),
+    include_str!("page/data.js"),
+    include_str!("page/state.js"),
+    include_str!("page/sums.js"),
+    include_str!("page/tree.js"),
+    include_str!("page/timeline.js"),
+    include_str!("page/flame.js"),
+    include_str!("page/table.js"),
+    include_str!("page/main.js"),
+];
 
 /// The largest number of sources with pictures; the table has all.
 const PICTURED_MAX: usize = 16;
 /// The largest number of rows; those with the most events are kept.
 const ROWS_MAX: usize = 5000;
+
+const MODELLED: &str = "Modelled machine, not silicon";
 
 /// The key of a row of the table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +62,7 @@ struct RowKey {
 /// The page.
 pub fn page(export: &Export<'_>) -> String {
     let style = format!("{STYLE}{LOOKS}");
-    let script = format!("{ZOOM}{TABLE}");
+    let script = FRAME.replace("    /* PARTS */\n", &PARTS.concat());
     let title = escaped(&format!("{} - halprof", export.title));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -52,23 +73,30 @@ pub fn page(export: &Export<'_>) -> String {
         policy(&style, &script)
     );
     page += &header(export);
-    page += SEARCH;
     page += "<main>\n";
     if pictured(export).next().is_none() {
         page += "<p>no samples</p>\n";
-    }
-    for &source in pictured(export) {
-        page += &section(export, source);
+    } else {
+        page += APP;
+        let _ = write!(page, "<noscript id=\"plain\">\n{}</noscript>\n", plain(export));
     }
     page += &marks::section(export);
-    page += &export.metrics.as_ref().map_or_else(String::new, metrics);
-    page += &table(export);
     let _ = write!(
         page,
-        "</main>\n<footer>halprof {}</footer>\n<script>{script}</script>\n</body>\n</html>\n",
-        env!("CARGO_PKG_VERSION")
+        "</main>\n<footer>halprof {}</footer>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n\
+         <script>{script}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION"),
+        Data::new(export).in_page()
     );
     page
+}
+
+/// What is shown where scripts do not run.
+fn plain(export: &Export<'_>) -> String {
+    let mut plain: String = pictured(export).map(|&source| section(export, source)).collect();
+    plain += &export.metrics.as_ref().map_or_else(String::new, metrics);
+    plain + &table(export)
 }
 
 /// The content security policy: nothing is loaded, and only the code built into this file runs.
@@ -86,13 +114,21 @@ fn pictured<'a, 'b>(export: &'b Export<'a>) -> impl Iterator<Item = &'b &'a Sour
     sampled.filter(|source| source.totals.samples != 0).take(PICTURED_MAX)
 }
 
+/// What the reader must know of all figures, whatever is chosen.
+fn flaws(export: &Export<'_>) -> Vec<String> {
+    let recording = &export.samples.recording;
+    let modelled = recording.metadata.modelled.then(|| MODELLED.to_owned());
+    let losses = (recording.all_lost() != Some(0)).then(|| recording.losses());
+    modelled.into_iter().chain(losses).chain(export.warnings()).chain(recording.damaged()).collect()
+}
+
 fn header(export: &Export<'_>) -> String {
     let recording = &export.samples.recording;
     let metadata = &recording.metadata;
     let samples: u64 = export.sources.iter().map(|source| source.totals.samples).sum();
     let mut header = format!("<header>\n<h1>{}</h1>\n", escaped(&export.title));
     if metadata.modelled {
-        header += "<p class=\"modelled\">Modelled machine, not silicon</p>\n";
+        let _ = writeln!(header, "<p class=\"modelled\">{MODELLED}</p>");
     }
     if let Some(damaged) = recording.damaged() {
         let _ = writeln!(header, "<p class=\"flaw\">{}</p>", escaped(&damaged));
@@ -106,12 +142,16 @@ fn header(export: &Export<'_>) -> String {
         [] => lost,
         causes => format!("{lost} ({})", causes.join(", ")),
     };
+    for warning in export.warnings() {
+        let _ = writeln!(header, "<p class=\"flaw\">{}</p>", escaped(&warning));
+    }
     header += "<dl>\n";
+    let until = recording_end(export);
     for (name, value) in [
         ("Machine", metadata.machine.clone()),
         ("Interface", metadata.interface.clone()),
         ("Ran", metadata.command.join(" ")),
-        ("Time", duration(recording.elapsed_ns() as f64)),
+        ("Time", until),
         ("Samples", thousands(samples)),
         ("Lost", lost),
         ("Call stacks", stacks(export)),
@@ -121,6 +161,20 @@ fn header(export: &Export<'_>) -> String {
         }
     }
     header + "</dl>\n</header>\n"
+}
+
+/// How long the recording is, and when the last sample was if that is not about the same.
+fn recording_end(export: &Export<'_>) -> String {
+    let elapsed = export.samples.recording.elapsed_ns();
+    let last = export.samples.times.map_or(elapsed, |(_, last)| export.samples.since_start(last));
+    let [elapsed, last] = [elapsed, last].map(|time| duration(time as f64));
+    if elapsed == last { elapsed } else { format!("{elapsed}, samples until {last}") }
+}
+
+/// The period of a source, in events or in time.
+fn period(source: &SourceTotals) -> String {
+    let period = source.period_events;
+    source.time.map_or_else(|| thousands(period), |time| duration(time.nanoseconds(period) as f64))
 }
 
 fn section(export: &Export<'_>, source: &SourceTotals) -> String {
@@ -136,18 +190,9 @@ fn section(export: &Export<'_>, source: &SourceTotals) -> String {
         thousands(source.totals.samples)
     );
     if source.period_events != 0 {
-        let period = source.period_events;
-        let period = source
-            .time
-            .map_or_else(|| thousands(period), |time| duration(time.nanoseconds(period) as f64));
-        let _ = write!(section, " of period {period}");
+        let _ = write!(section, " of period {}", period(source));
     }
-    let _ = write!(
-        section,
-        ".</p>\n<h3>Flame graph <button type=\"button\" class=\"reset\" hidden>Show all</button></h3>\n\
-         <p>{}</p>\n",
-        flamegraph::LEGEND
-    );
+    let _ = write!(section, ".</p>\n<h3>Flame graph</h3>\n<p>{}</p>\n", flamegraph::COLOURS);
     section += &inline(
         &format!("{}: flame graph; the table below has the numbers", source.name),
         &flamegraph::drawing(export, source).0,
@@ -178,12 +223,15 @@ fn metrics(table: &MetricTable) -> String {
         });
         format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
-    let rows: String = table.rows.iter().map(|cells| row(cells, "td")).collect();
+    let with_function =
+        |one: &MetricRow| [&one.cells[..], std::slice::from_ref(&one.function)].concat();
+    let rows: String = table.rows.iter().map(|one| row(&with_function(one), "td")).collect();
+    let heads = [&table.heads[..], &["function".to_owned()]].concat();
     format!(
         "<section>\n<h2>Metrics</h2>\n<p>{}</p>\n<div class=\"scroll\"><table id=\"metrics\">\n\
          <thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n</section>\n",
         escaped(&table.about),
-        row(&table.heads, "th scope=\"col\"").trim_end()
+        row(&heads, "th scope=\"col\"").trim_end()
     )
 }
 
@@ -289,4 +337,87 @@ fn line(export: &Export<'_>, row: &RowKey, totals: Totals, is_shown: [bool; 8]) 
     ];
     let shown = cells.iter().zip(is_shown).filter(|&(_, is_shown)| is_shown);
     format!("<tr>{}</tr>\n", shown.map(|(cell, _)| cell.as_str()).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::samples::{Samples, SamplesBuilder, TrackBy};
+    use crate::export::Format;
+    use crate::file::stacks::StackTableBuilder;
+    use crate::file::{Metadata, Period, Process, Recording, Source};
+    use crate::symbols::Frame;
+    use shared_types::{Mode, Sample};
+
+    /// Samples of four threads: the outer functions are those of one of 2,000 stacks, the inner four are
+    /// any of so many each.
+    fn many(count: u64, inner: u64) -> Samples {
+        let period = Period { used: 10_000, ..Period::default() };
+        let source = Source { name: "Timer".to_owned(), period, ..Source::default() };
+        let metadata = Metadata {
+            timestamp_frequency: 10_000_000,
+            sources: vec![source],
+            ..Metadata::default()
+        };
+        let mut rng = fastrand::Rng::with_seed(1);
+        let outer: Vec<Vec<u64>> = (0..2000)
+            .map(|_| (0..rng.usize(4..16)).map(|_| 0x1000 + 16 * rng.u64(..400)).collect())
+            .collect();
+        let mut stacks = StackTableBuilder::default();
+        let mut builder = SamplesBuilder::new(TrackBy::Process, true, &metadata);
+        for n in 0..count {
+            let inner = [(); 4].map(|()| 0x10_0000 + 16 * rng.u64(..inner));
+            let [calls @ .., ip] = &inner;
+            let own = &outer[rng.usize(..outer.len())];
+            let callers = own.iter().chain(calls).map(|&address| (address, Mode::User));
+            let stack = stacks.stack(callers);
+            let thread = rng.u32(1..5);
+            let sample = Sample {
+                timestamp: n * 1000 + rng.u64(..1000),
+                ip: *ip,
+                period: 10_000,
+                process: 8 + thread % 2,
+                thread,
+                processor: rng.u32(..8),
+                mode: Mode::User as u8,
+                ..Sample::default()
+            };
+            builder.add_stacked(&sample, stack);
+        }
+        let process = |id| Process { id, name: format!("p{id}.exe"), ..Process::default() };
+        let recording = Recording {
+            metadata,
+            samples: count,
+            stacks: stacks.finish(),
+            processes: vec![process(8), process(9)],
+            ..Recording::default()
+        };
+        builder.finish(recording, |_, address, _| {
+            let symbol = format!("space::Class{}::method(int, char const*)", address >> 4);
+            let module = format!("module{}.dll", address % 37);
+            let symbol: Option<Arc<str>> = Some(symbol.into());
+            (Frame { module: module.into(), symbol, ..Frame::default() }, None)
+        })
+    }
+
+    /// For inspection: HALPROF_PICTURES=FOLDER keeps the pages there.
+    #[test]
+    fn a_page_of_many_stacks_can_be_opened() {
+        const COUNT: u64 = 1_200_000;
+        for (inner, is_binned) in [(1, true), (2, false)] {
+            let samples = many(COUNT, inner);
+            let page = page(&Export::new(&samples, "many", Format::Html));
+            if let Some(folder) = std::env::var_os("HALPROF_PICTURES") {
+                let path = std::path::Path::new(&folder).join(format!("many-{inner}.html"));
+                std::fs::write(path, &page).expect("written");
+            }
+            let length = page.len();
+            assert!(length < 20_000_000, "{inner}: {length} bytes");
+            let (_, data) = page.split_once("id=\"data\">").expect("data");
+            let data = data.split_once("</script>").expect("an end").0;
+            let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
+            // Few places have many samples each, which are added up in bins; of many places each has few.
+            assert_eq!(data["bin_ns"].is_u64(), is_binned, "{inner}: {}", data["bin_ns"]);
+        }
+    }
 }

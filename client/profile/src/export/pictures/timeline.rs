@@ -41,14 +41,22 @@ pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
         duration(tracks.bin_ns),
         export.samples.tracks.name()
     );
-    if export.samples.recording.all_lost() != Some(0) {
-        about += "; when samples were lost is not recorded";
-    }
-    let statistics = export.samples.recording.statistics.as_ref();
-    if statistics.is_some_and(|statistics| statistics.throttled != 0) {
-        about += "; periods were lengthened to keep to the interrupt budget";
+    for caveat in caveats(export) {
+        about += "; ";
+        about += caveat;
     }
     about
+}
+
+/// What rates over time do not show, as the ends of a sentence.
+pub(super) fn caveats(export: &Export<'_>) -> impl Iterator<Item = &'static str> {
+    let recording = &export.samples.recording;
+    let is_throttled = recording.statistics.as_ref().is_some_and(|one| one.throttled != 0);
+    let lost = "when samples were lost is not recorded";
+    let lengthened = "periods were lengthened to keep to the interrupt budget";
+    [(recording.all_lost() != Some(0), lost), (is_throttled, lengthened)]
+        .into_iter()
+        .filter_map(|(is_so, caveat)| is_so.then_some(caveat))
 }
 
 /// The rate in each bin, by [`Mode`] as a number.
@@ -201,15 +209,12 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     drawing
 }
 
-/// The tracks that are drawn, in order of their numbers, and the others.
+/// The tracks that are drawn, those with the most events first, and the others.
 fn chosen(each: &[Track]) -> (Vec<&Track>, Vec<&Track>) {
     let mut all: Vec<&Track> = each.iter().collect();
-    if all.len() <= TRACKS_MAX {
-        return (all, Vec::new());
-    }
-    all.sort_by_key(|track| std::cmp::Reverse(track.events));
-    let others = all.split_off(TRACKS_MAX - 1);
-    all.sort_unstable_by_key(|track| track.number);
+    all.sort_by_key(|track| (std::cmp::Reverse(track.events), track.number));
+    let drawn = if all.len() <= TRACKS_MAX { all.len() } else { TRACKS_MAX - 1 };
+    let others = all.split_off(drawn);
     (all, others)
 }
 
