@@ -4,10 +4,10 @@
 use crate::generator::{BranchRecording, LiveRun, Program, Run, TracedSource};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
-use halprof_measure::tracing::live::{Consumer, Flushed, Started};
+use halprof_measure::tracing::live::Consumer;
 use halprof_measure::tracing::session::{
-    ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing,
-    no_branch_records,
+    Flushed, ProfileSource, SampledSource, Started, TIMER, TraceFile, TraceRequest, TraceState,
+    Tracing, no_branch_records,
 };
 use halprof_measure::{Connection, Error, Result, Session, Setup, Transport, listed};
 use shared_types::request::counts::Count;

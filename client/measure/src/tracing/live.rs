@@ -19,5 +19,5 @@ mod session;
 
 pub use crate::live_tracing::{Consumer, Countable, Live, LiveTracing, Record, Scheduler};
 pub use collector::{Void, Wait};
-pub use delivery::{Delivery, Flushed, Missing, Started};
+pub use delivery::{Delivery, Missing};
 pub use session::LiveSession;

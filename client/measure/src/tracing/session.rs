@@ -24,7 +24,7 @@ pub use tracer::{Tracer, end_running};
 use crate::error::{Error, Result};
 use crate::live_tracing::Consumer;
 pub use crate::profile_source::{ProfileSource, TIMER};
-use crate::tracing::live::{Flushed, Started};
+use halprof_etw::Clock;
 use halprof_etw::clock::ClockType;
 use std::fmt;
 use std::sync::Arc;
@@ -101,6 +101,26 @@ pub fn no_branch_records(error: u32) -> Error {
         format!("no branch records here: Windows refused them (Win32 error {error})"),
         "They need Windows 10 version 1903 and a processor that records branches; a guest of Hyper-V gets them by `Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\")`. Without branches the same samples can be recorded.",
     )
+}
+
+/// What a session that has been started delivers.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The sampled sources with the intervals in force.
+    pub sampled: Vec<SampledSource>,
+    /// The clock of the events; its origin is before the first of them.
+    pub clock: Clock,
+}
+
+/// A flush.
+#[derive(Clone, Copy, Debug)]
+pub struct Flushed {
+    /// When it was, by the session's clock.
+    pub time: i64,
+    /// Whether all that was written before has arrived already, as a model's events have.
+    pub is_delivered: bool,
+    /// Events and buffers that the session has lost so far.
+    pub lost: u64,
 }
 
 /// A backend that measures by a trace.

@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn a_doubtful_name_is_that_of_the_command_line_which_it_may_stand_for() {
         for (image, command_line, expected) in [
-            ("gr\u{fffd}\u{fffd}e.exe", r#""C:\x\größe.exe" --go"#, "größe.exe"),
-            ("gr\u{fffd}\u{fffd}e.exe", r"C:\x\größe.exe --go", "größe.exe"),
+            ("gr\u{fffd}\u{fffd}e.exe", r#""C:\x\größe.exe" /go"#, "größe.exe"),
+            ("gr\u{fffd}\u{fffd}e.exe", r"C:\x\größe.exe /go", "größe.exe"),
             ("gr\u{fffd}\u{fffd}e.exe", "GRÖSSE", "GRÖSSE.exe"),
             ("??????.exe", "привет", "привет.exe"),
             // Half a letter of code page 932 looks like ASCII.

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::live_tracing::{Consumer, Record, locked};
-use crate::tracing::session::{SampledSource, TraceRequest, TraceState, Tracing};
+use crate::tracing::session::{SampledSource, Started, TraceRequest, TraceState, Tracing};
 use halprof_etw::header::{Counters, Items};
 use halprof_etw::payload::{EventKind, decode};
 use halprof_etw::{Cause, Clock, Damage, Event, EventId, PointerSize};
@@ -39,26 +39,6 @@ const SETTLED_NS: u64 = 3_000_000_000;
 
 /// How long the last buffers may take to be delivered after a session has been ended.
 const END_PATIENCE: Duration = Duration::from_secs(2);
-
-/// What a session that has been started delivers.
-#[derive(Clone, Debug)]
-pub struct Started {
-    /// The sampled sources with the intervals in force.
-    pub sampled: Vec<SampledSource>,
-    /// The clock of the events; its origin is before the first of them.
-    pub clock: Clock,
-}
-
-/// A flush.
-#[derive(Clone, Copy, Debug)]
-pub struct Flushed {
-    /// When it was, by the session's clock.
-    pub time: i64,
-    /// Whether all that was written before has arrived already, as a model's events have.
-    pub is_delivered: bool,
-    /// Events and buffers that the session has lost so far.
-    pub lost: u64,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {

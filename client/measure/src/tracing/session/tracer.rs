@@ -19,12 +19,12 @@ use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
 use super::sources;
 use super::{
-    SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing, no_branch_records,
+    Flushed, SampledSource, Started, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
+    no_branch_records,
 };
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
 use crate::live_tracing::{Consumer, Countable, LiveTracing, locked};
 use crate::profile_source::ProfileSource;
-use crate::tracing::live::{Flushed, Started};
 use halprof_etw::Clock;
 use halprof_etw::clock::ClockType;
 use shared_types::ErrorCode;

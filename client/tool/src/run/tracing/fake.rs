@@ -11,9 +11,10 @@ use halprof_etw::payload::EventKind;
 use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
 use halprof_etw::{Clock, PointerSize};
-use halprof_measure::tracing::live::{Consumer, Flushed, Record, Started};
+use halprof_measure::tracing::live::{Consumer, Record};
 use halprof_measure::tracing::session::{
-    ProfileSource, SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
+    Flushed, ProfileSource, SampledSource, Started, TraceEnd, TraceFile, TraceRequest, TraceState,
+    Tracing,
 };
 use halprof_measure::{Error, Result};
 use sim_etw::write::{Origin, Session, Writer, content};
