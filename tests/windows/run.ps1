@@ -532,6 +532,13 @@ Invoke-Step 'annotate opens a module' {
     Assert-That (@($answer.instructions).Count -gt 0) "$($answer.image) has no instructions"
     "$($answer.symbol) of $($answer.image): $(@($answer.instructions).Count) instructions"
 }
+# This prompt is elevated, so the page is written and not opened.
+Invoke-Step 'report writes a page' {
+    Skip-WithoutBusy
+    $answer = Get-Answer 'etw-busy-page' "report --open `"$BusyFile`""
+    Assert-That ([bool](Test-Path $answer.page)) "there is no $($answer.page)"
+    "$($answer.page): $((Get-Item $answer.page).Length) bytes"
+}
 Invoke-Step 'the last samples have their process' {
     $file = Join-Path $Log 'last.rec'
     $answer = Get-Answer 'etw-last' "--machine etw record -e Timer -o `"$file`" -- $Loop" 300

@@ -86,7 +86,7 @@ pub(crate) use process_ids::{Times, loaded};
 pub use reader::{Reader, is_recording};
 pub use source::{BranchVisitor, SampleSource, SampleVisitor};
 pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};
-pub use writer::{Writer, backup_path, replace, write_whole};
+pub use writer::{Writer, backup_path, replace, replace_keeping_old, write_whole};
 
 /// The process of samples whose process is unknown. Windows' tracing writes this, too, where an event
 /// has no process.

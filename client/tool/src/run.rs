@@ -1,5 +1,6 @@
 //! What runs while it is measured, and who reads the counters and samples meanwhile.
 
+pub(crate) mod browser;
 pub(crate) mod calibration;
 pub(crate) mod clock;
 pub(crate) mod interrupt;

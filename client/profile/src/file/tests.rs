@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use shared_types::Branch;
 use shared_types::Mode;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
@@ -785,4 +785,20 @@ fn what_was_there_is_kept() {
     assert_eq!(machine(&at("a.rec.old")), "second");
     let names = std::fs::read_dir(folder.path()).expect("a folder");
     assert_eq!(names.count(), 2, "no more than one is kept");
+}
+
+#[test]
+fn a_file_that_is_written_as_a_whole_keeps_what_was_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let text = |name: &str| std::fs::read_to_string(at(name)).ok();
+    let write = |content: &str| {
+        replace_keeping_old(&at("a"), |file| file.write_all(content.as_bytes())).expect("written")
+    };
+    assert_eq!(write("first"), None);
+    assert_eq!(write("second"), Some(at("a.old")));
+    assert_eq!((text("a").as_deref(), text("a.old").as_deref()), (Some("second"), Some("first")));
+    let failed = replace_keeping_old(&at("a"), |_| Err(io::ErrorKind::StorageFull.into()));
+    assert!(failed.is_err());
+    assert_eq!((text("a").as_deref(), text("a.old").as_deref()), (Some("second"), Some("first")));
 }

@@ -394,6 +394,25 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
 /// Writes a file atomically: its name refers to the old file or the new one, never to a part. If it
 /// is a link, the file it points to is replaced. A device or a pipe is written to.
 pub fn replace<T>(path: &Path, put: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+    replaced(path, None, put)
+}
+
+/// Writes a file as [`replace`] does, and keeps what has its name now as `FILE.old`. Returns that path if
+/// there was a file.
+pub fn replace_keeping_old(
+    path: &Path,
+    put: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<Option<PathBuf>> {
+    let old = backup_path(path);
+    replaced(path, old.as_deref(), put)?;
+    Ok(old)
+}
+
+fn replaced<T>(
+    path: &Path,
+    old: Option<&Path>,
+    put: impl FnOnce(&mut File) -> io::Result<T>,
+) -> io::Result<T> {
     let Some(path) = file_at(path)? else {
         return put(&mut OpenOptions::new().write(true).open(path)?);
     };
@@ -402,6 +421,9 @@ pub fn replace<T>(path: &Path, put: impl FnOnce(&mut File) -> io::Result<T>) -> 
     fs::metadata(folder)?;
     let mut file = unnamed().tempfile_in(folder).map_err(without_name)?;
     let done = put(file.as_file_mut())?;
+    if let Some(old) = old {
+        fs::rename(&path, old)?;
+    }
     file.persist(&path).map_err(|error| error.error)?;
     Ok(done)
 }

@@ -620,6 +620,9 @@ pub(crate) struct Record {
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = RECORDING, help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
+    /// Write a page beside the recording, as `export -f html` does, and open it in the browser
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) open: bool,
 }
 
 /// The help of `report --by`.
@@ -667,6 +670,9 @@ pub(crate) struct Report {
     /// Print names in full, however wide that makes the table
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
+    /// Write a page of the same samples beside FILE, as `export -f html` does, and open it in the browser
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) open: bool,
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
     #[arg(long, help_heading = WHAT)]
     pub(crate) off_cpu: bool,
@@ -687,6 +693,17 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// The page of the same samples.
+    pub(crate) fn page(&self) -> Export {
+        Export {
+            metrics: self.metrics.clone(),
+            metric_file: self.metric_file.clone(),
+            filters: self.filters.clone(),
+            naming: self.naming.clone(),
+            ..Export::page_of(self.files.clone())
+        }
+    }
+
     /// The largest number of rows of a table to print for people.
     pub(crate) fn most_rows(&self) -> usize {
         self.rows_requested().unwrap_or(if self.rows.is_some() { usize::MAX } else { 20 })
@@ -700,7 +717,7 @@ impl Report {
 
 #[derive(Debug, Args)]
 pub(crate) struct Annotate {
-    /// A recording made by `halprof record`; may be left out before a PLACE
+    /// A recording made by `halprof record`, or a trace (.etl); may be left out before a PLACE
     #[arg(default_value = RECORDING, value_name = "FILE")]
     file: PathBuf,
     /// A function as tables name it (MODULE!SYMBOL), with or without its arguments, or the end of its name
@@ -836,7 +853,7 @@ pub(crate) struct Script {
 }
 
 /// Which samples count. Names may have `*` for any text, and options may be given several times.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = FILTERS)]
 pub(crate) struct Filters {
     /// Only samples of this source, named as `-e` takes it
@@ -876,7 +893,7 @@ pub(crate) enum Sorting {
 }
 
 /// Where the names of functions come from.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Naming {
     /// Folders with symbols, separated by `;`; searched before `_NT_SYMBOL_PATH` and the modules' own
     /// folders
@@ -928,7 +945,7 @@ impl Naming {
 }
 
 /// Where symbols come from, for commands that show inlined functions.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct InlineNaming {
     #[command(flatten)]
     naming: Naming,
@@ -1006,28 +1023,50 @@ pub(crate) struct Top {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Recordings made by `halprof record`; formats without times take several
+    /// Recordings made by `halprof record`, or traces (.etl); formats without times take several
     #[arg(default_value = RECORDING, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// What to write; a format that holds one source takes the first that passes the filters
+    /// What to write; a format that holds one source takes the first that passes the filters [default:
+    /// what the extension of OUT says; with `--open`, html]
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
-    pub(crate) format: Exported,
-    /// The file to write, `-` for standard output [default: FILE with the format's extension]
+    pub(crate) format: Option<Exported>,
+    /// The file to write, `-` for standard output; a file of this name becomes OUT.old [default: beside
+    /// FILE, with the format's extension]
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+    /// Open the page or the picture in the browser
+    #[arg(long)]
+    pub(crate) open: bool,
     /// Show these metrics of each function in `html`, as `report -M` does
     #[arg(long = "metric", short = 'M', value_name = "LIST", num_args = 1..)]
     pub(crate) metrics: Vec<String>,
     /// Add the metrics defined in FILE (`halprof help stat` shows its form)
     #[arg(long, help_heading = RARE, value_name = "FILE")]
     pub(crate) metric_file: Option<PathBuf>,
-    /// What the lanes of `html`'s rates over time show
-    #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
+    /// Which lanes of `html`'s time line are open at first
+    #[arg(long, value_name = "LANES", default_value = "process", value_parser = lanes())]
     pub(crate) by: TrackBy,
     #[command(flatten)]
     pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: InlineNaming,
+}
+
+impl Export {
+    /// A page of all samples of recordings.
+    pub(crate) fn page_of(files: Vec<PathBuf>) -> Self {
+        Self {
+            files,
+            format: Some(Exported::Samples(Format::Html)),
+            output: None,
+            open: true,
+            metrics: Vec::new(),
+            metric_file: None,
+            by: TrackBy::Process,
+            filters: Filters::default(),
+            naming: InlineNaming::default(),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -1110,18 +1149,56 @@ pub(crate) enum Exported {
     Branches(ProfgenFormat),
 }
 
+impl Exported {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let samples = Format::ALL.into_iter().map(Self::Samples);
+        samples.chain(ProfgenFormat::ALL.into_iter().map(Self::Branches))
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Samples(format) => format.name(),
+            Self::Branches(format) => format.name(),
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Samples(format) => format.about(),
+            Self::Branches(format) => format.about(),
+        }
+    }
+
+    /// The file extension, including the leading dot.
+    pub(crate) fn ending(self) -> &'static str {
+        match self {
+            Self::Samples(format) => format.ending(),
+            Self::Branches(format) => format.ending(),
+        }
+    }
+}
+
+/// Viewers that users ask for by name, and what they open.
+const VIEWERS: [(&str, &str); 3] = [
+    ("speedscope", "speedscope opens `pprof` and `folded`"),
+    (
+        "perfetto",
+        "halprof writes no trace for Perfetto: `html` has a time line, and the Firefox Profiler opens `firefox`",
+    ),
+    (
+        "chrome",
+        "halprof writes no trace for Chrome: `html` has a time line, and the Firefox Profiler opens `firefox`",
+    ),
+];
+
 /// The formats of `export`, each with its description.
 fn formats() -> impl TypedValueParser<Value = Exported> {
-    let all = || {
-        let samples = Format::ALL.map(|one| (one.name(), one.about(), Exported::Samples(one)));
-        let branches =
-            ProfgenFormat::ALL.map(|one| (one.name(), one.about(), Exported::Branches(one)));
-        samples.into_iter().chain(branches)
-    };
-    let values = all().map(|(name, about, _)| PossibleValue::new(name).help(about));
-    PossibleValuesParser::new(values).try_map(move |name| {
-        let mut all = all();
-        all.find(|(known, ..)| *known == name).map(|(.., format)| format).ok_or("unknown format")
+    let values = Exported::all().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let viewers = VIEWERS.iter().map(|(name, _)| PossibleValue::new(name).hide(true));
+    PossibleValuesParser::new(values.chain(viewers)).try_map(|name| {
+        let viewer = VIEWERS.iter().find(|(known, _)| *known == name);
+        let known = Exported::all().find(|format| format.name() == name);
+        known.ok_or_else(|| viewer.map_or("unknown format", |(_, opens)| *opens))
     })
 }
 

@@ -199,7 +199,8 @@ Examples:
 
 pub(crate) const EXPORT: &str = "\
 Examples:
-  halprof export halprof.rec --format html
+  halprof export halprof.rec --open              a page, in the browser
+  halprof export trace.etl -o trace.html
   halprof export halprof.rec --format firefox --source TotalCycles
   halprof export halprof.rec --format folded -o -
   halprof export halprof.rec --format perf-script --symbol-path build";

@@ -6,18 +6,21 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::escape::Escaped;
 use crate::output::number::{percent, thousands};
-use crate::results::output_file::size;
+use crate::results::output_file::{renamed, size};
 use crate::results::recording_warnings;
 use crate::results::sample_rows::metric_cells;
 use crate::results::with_metrics;
+use crate::run::browser;
 use crate::select::branches::left_out;
 use crate::select::filters;
 use halprof_measure::Error as Cause;
 use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
-use halprof_profile::export::{self, Export, Format, MARKS_MAX, MetricRow, MetricTable, Samples, listed};
-use halprof_profile::file::{Recording, replace, sessions};
+use halprof_profile::export::{
+    self, Export, Format, MARKS_MAX, MetricRow, MetricTable, Samples, listed,
+};
+use halprof_profile::file::{Recording, replace_keeping_old, sessions};
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::{Query, SourceSection};
 use schemars::JsonSchema;
@@ -47,14 +50,18 @@ pub(crate) struct ExportResult {
 }
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
-    let destination = destination(options, output)?;
-    if !options.metrics.is_empty() && options.format != Exported::Samples(Format::Html) {
+    let exported = exported(options)?;
+    let destination = destination(options, exported, output)?;
+    if !options.metrics.is_empty() && exported != Exported::Samples(Format::Html) {
         return Err(Error::usage(
             "only `html` has a table of metrics",
             "Use `-f html`, or `halprof report -M` with `--csv` or `--json`.",
         ));
     }
-    let format = match options.format {
+    if options.open {
+        check_can_be_opened(exported, destination.as_deref())?;
+    }
+    let format = match exported {
         Exported::Samples(format) => format,
         Exported::Branches(format) => {
             return branches(options, format, destination.as_deref(), output);
@@ -63,12 +70,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     let path = options.naming.path(output)?;
     let filter = filters::settled(&options.filters, &options.files, &path, output)?;
     let samples = read(options, format, &filter, &path)?;
-    let title = match options.files.as_slice() {
-        [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        several => format!("{} recordings", several.len()),
-    };
-    let mut view = Export::new(&samples, title, format);
-    view.metrics = metric_table(options, &filter, &path)?;
+    let view = view(options, format, &samples, &filter, &path)?;
     let given_twice = filters::given_twice(&options.files);
     let without_samples = recording_warnings::without_samples(&samples.recording, &options.files);
     let warnings = given_twice.into_iter().chain(without_samples).chain(view.warnings());
@@ -80,18 +82,90 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     }
     let status = recording_warnings::print_warnings(&samples.recording, &warnings, &[], output);
     let file = destination.as_deref();
-    write(file, |mut out| export::write(&view, format, &mut out))?;
+    write(file, output, |mut out| export::write(&view, format, &mut out))?;
     let result = result(options, format, &view, file);
     for note in notes(&result, &view) {
         output.note(&note);
     }
-    if destination.is_some() {
+    if let Some(file) = file {
         let sources = listed(view.sources.iter().copied());
         output.result("export", &result, |result| {
             output.width().fitted(&text(result, &sources, &samples.recording))
         })?;
+        if options.open {
+            browser::open(file, output);
+        }
     }
     Ok(status)
+}
+
+/// Writes a page of recordings beside the first of them, for a command that prints something else.
+/// Returns its path.
+pub(crate) fn write_page(options: &args::Export, output: &Output) -> Result<PathBuf> {
+    let file = beside(&options.files, Exported::Samples(Format::Html));
+    let path = options.naming.path(output)?;
+    let filter = filters::settled(&options.filters, &options.files, &path, output)?;
+    let samples = read(options, Format::Html, &filter, &path)?;
+    let view = view(options, Format::Html, &samples, &filter, &path)?;
+    write(Some(&file), output, |mut out| export::write(&view, Format::Html, &mut out))?;
+    Ok(file)
+}
+
+/// What is exported, under the name of the file, with the metrics that were requested.
+fn view<'a>(
+    options: &args::Export,
+    format: Format,
+    samples: &'a Samples,
+    filter: &Filter,
+    path: &SymbolPath,
+) -> Result<Export<'a>> {
+    let title = match options.files.as_slice() {
+        [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        several => format!("{} recordings", several.len()),
+    };
+    let mut view = Export::new(samples, title, format);
+    view.metrics = metric_table(options, filter, path)?;
+    Ok(view)
+}
+
+/// The format that was requested, or that the extension of the file to write stands for.
+fn exported(options: &args::Export) -> Result<Exported> {
+    let name = options.output.as_ref().and_then(|path| path.file_name());
+    let name = name.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let of_name = || Exported::all().find(|one| name.ends_with(one.ending()));
+    // `a.svg` is a flame graph as `a.flamegraph.svg` is.
+    let is_svg = Path::new(&name).extension().is_some_and(|extension| extension == "svg");
+    let svg = || is_svg.then_some(Exported::Samples(Format::Flamegraph));
+    let page =
+        (options.open && options.output.is_none()).then_some(Exported::Samples(Format::Html));
+    options.format.or(page).or_else(of_name).or_else(svg).ok_or_else(|| {
+        let endings: Vec<&str> = Exported::all().map(Exported::ending).collect();
+        Error::usage(
+            "the format is missing",
+            format!(
+                "Give `--format`, or `-o FILE` with one of these extensions: {}.",
+                endings.join(", ")
+            ),
+        )
+    })
+}
+
+/// A browser opens pages and pictures, and only files.
+fn check_can_be_opened(exported: Exported, file: Option<&Path>) -> Result<()> {
+    let is_shown = matches!(exported, Exported::Samples(Format::Html | Format::Flamegraph));
+    if !is_shown {
+        return Err(Error::usage(
+            format!("`--open` opens a browser, which does not show `{}`", exported.name()),
+            "Use `-f html` or `-f flamegraph`, or leave out `--open`.",
+        ));
+    }
+    match file {
+        Some(_) => Ok(()),
+        None => Err(Error::usage(
+            "`--open` opens a file, and `-o -` writes none",
+            "Name a file with `-o`, or leave it out.",
+        )),
+    }
 }
 
 /// The metrics of the functions with the most events; `None` if none are requested.
@@ -165,36 +239,48 @@ fn read(
 }
 
 /// The file to write; `None` for standard output.
-fn destination(options: &args::Export, output: &Output) -> Result<Option<PathBuf>> {
+fn destination(
+    options: &args::Export,
+    exported: Exported,
+    output: &Output,
+) -> Result<Option<PathBuf>> {
     match &options.output {
         Some(path) if path.as_os_str() == "-" => output.check_takes_file().map(|()| None),
         Some(path) => Ok(Some(path.clone())),
-        None => Ok(Some(beside(&options.files, options.format))),
+        None => Ok(Some(beside(&options.files, exported))),
     }
 }
 
-/// The first recording's name in the current folder, with the format's extension.
-fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
-    let stem = recordings.first().and_then(|file| file.file_stem());
-    let stem = stem.unwrap_or(OsStr::new("halprof"));
+/// The first recording's path with the format's extension; standard input has none.
+fn beside(recordings: &[PathBuf], exported: Exported) -> PathBuf {
+    const NAMELESS: &str = "halprof";
+    let first = recordings.first().filter(|file| file.as_os_str() != "-");
+    let stem = first.and_then(|file| file.file_stem()).unwrap_or(OsStr::new(NAMELESS));
     let mut name = stem.to_owned();
-    name.push(match format {
-        Exported::Samples(format) => format.ending(),
-        Exported::Branches(format) => format.ending(),
-    });
-    PathBuf::from(name)
+    name.push(exported.ending());
+    first.map_or_else(|| PathBuf::from(&name), |file| file.with_file_name(&name))
 }
 
-/// Writes what `put` writes.
-fn write(file: Option<&Path>, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+/// Writes what `put` writes. What is there now is kept beside it.
+fn write(
+    file: Option<&Path>,
+    output: &Output,
+    put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
     match file {
         None => match buffered(io::stdout().lock(), put) {
             // If the reader has closed the pipe, that is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(Error::Output),
         },
-        Some(path) => replace(path, |file| buffered(file, put))
-            .map_err(|error| Cause::writing(path, error).into()),
+        Some(path) => {
+            let old = replace_keeping_old(path, |file| buffered(file, put))
+                .map_err(|error| Cause::writing(path, error))?;
+            if let Some(old) = old {
+                output.note(&renamed(path, &old));
+            }
+            Ok(())
+        }
     }
 }
 
@@ -259,7 +345,7 @@ fn branches(
     let naming = options.naming.path(output)?;
     let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
-    let done = write(file, |mut out| {
+    let done = write(file, output, |mut out| {
         let mut written = profgen::write(path, format, &filter, &naming, &mut out);
         let stopped = match &mut written {
             Ok(written) => written.error.take(),

@@ -2,6 +2,7 @@
 
 mod by_tracing;
 
+use super::export;
 use crate::cli::args;
 use crate::metrics::{Metrics, rows};
 use crate::output::Output;
@@ -14,6 +15,7 @@ use crate::results::output_file::OutputFile;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording::{InPass, in_pass, metadata};
 use crate::results::recording_warnings::{self, multiplexing_warning};
+use crate::run::browser;
 use crate::run::calibration::{Calibration, calibrate};
 use crate::run::marking::Marking;
 use crate::run::metric_periods;
@@ -36,13 +38,15 @@ use serde::Serialize;
 use shared_types::BranchRecords;
 use shared_types::request::session::Configure;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct RecordResult {
     machine: String,
     scope: Scope,
     file: String,
+    /// The page that `--open` wrote.
+    page: Option<String>,
     elapsed_ns: u64,
     /// Whether Ctrl-C ended it.
     interrupted: bool,
@@ -107,8 +111,17 @@ struct SourceSlice {
     on_counter: f64,
 }
 
-/// Prints what was recorded, and sends the recording to standard output if that is its target.
-fn print(result: &RecordResult, target: OutputFile, output: &Output) -> Result<()> {
+/// Prints what was recorded, and sends the recording to standard output if that is its target. With
+/// `--open` there is a page of it, too.
+fn print(
+    mut result: RecordResult,
+    target: OutputFile,
+    options: &args::Record,
+    output: &Output,
+) -> Result<()> {
+    let page = options.open.then(|| write_page(&options.output, output)).flatten();
+    result.page = page.as_ref().map(|page| page.display().to_string());
+    let result = &result;
     output.warn_all(&warnings(result));
     for note in notes(result) {
         output.note(&note);
@@ -119,11 +132,33 @@ fn print(result: &RecordResult, target: OutputFile, output: &Output) -> Result<(
         return Ok(());
     }
     let rows = result.periods.as_slice();
-    output.rows("record", (result, rows), |result| text(result, output.width()))
+    output.rows("record", (result, rows), |result| text(result, output.width()))?;
+    if let Some(page) = &page {
+        browser::open(page, output);
+    }
+    Ok(())
+}
+
+/// Writes the page of a recording. The recording is there even if its page cannot be written.
+fn write_page(recording: &Path, output: &Output) -> Option<PathBuf> {
+    let page = export::write_page(&args::Export::page_of(vec![recording.to_owned()]), output);
+    page.map_err(|error| output.warn(&format!("there is no page: {error}"))).ok()
+}
+
+/// A page is beside a file.
+fn check_has_page(options: &args::Record) -> Result<()> {
+    if options.open && options.output.as_os_str() == "-" {
+        return Err(Error::usage(
+            "`--open` writes a page beside the recording, and `-o -` writes none",
+            "Name a file with `-o`, or leave it out.",
+        ));
+    }
+    Ok(())
 }
 
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
     refuse_limits(options, ctx.method)?;
+    check_has_page(options)?;
     if let Some(mut tracing) = ctx.tracing.take() {
         return by_tracing::run(options, tracing.as_mut(), ctx, output);
     }
@@ -145,7 +180,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let made = record(&order, ctx, &mut event_set, &mut runner, output)
         .map_err(|error| event_set.explain(error))?;
     let (result, ended) = result(&order, made, ctx, &event_set, runner.scope(&event_set));
-    print(&result, target, output)?;
+    print(result, target, options, output)?;
     // The file contains the samples taken until then.
     Ok(match ended {
         Some(error) => error.exit_status(),
@@ -393,6 +428,7 @@ fn result(
         machine: ctx.machine_info.description.clone(),
         scope,
         file: order.options.output.display().to_string(),
+        page: None,
         elapsed_ns,
         interrupted: recorded.interrupted,
         passes,

@@ -6,6 +6,7 @@ pub(crate) mod off_cpu;
 pub(crate) mod text;
 pub(crate) mod trace_events;
 
+use super::export;
 use crate::cli::args;
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
@@ -19,6 +20,7 @@ use crate::results::recording_warnings;
 use crate::results::report_text::{self, SourceSummary};
 use crate::results::sample_rows::{SourceRow, absent_beside_source, source_rows};
 use crate::results::with_metrics;
+use crate::run::browser;
 use crate::select::branches::requested as requested_branches;
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
@@ -59,6 +61,8 @@ pub(crate) struct ReportResult<'a> {
     /// Other events of the system and the driver.
     events: Vec<EventSummary>,
     warnings: Vec<String>,
+    /// The page that `--open` wrote.
+    page: Option<String>,
     by_source: Vec<SourceSummary>,
     by_processor: Vec<AllSources<'a>>,
     by_process: Vec<AllSources<'a>>,
@@ -91,6 +95,9 @@ struct AllSources<'a> {
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
+    if options.open {
+        check_has_page(options)?;
+    }
     if options.off_cpu {
         return off_cpu::run(options, output);
     }
@@ -157,7 +164,12 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         output.note(hint);
     }
     warnings.extend(without_samples.clone());
-    let result = result(options, &report, requested, warnings);
+    let page = options.open.then(|| export::write_page(&options.page(), output)).transpose()?;
+    if let Some(page) = &page {
+        browser::open(page, output);
+    }
+    let page = page.map(|page| page.display().to_string());
+    let result = ReportResult { page, ..result(options, &report, requested, warnings) };
     if options.stack && output.is_csv() {
         let absent = absent_beside_source(&CallTree::KEYS);
         let rows = (&result, &*result.stack);
@@ -182,6 +194,22 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         }
     })?;
     Ok(status)
+}
+
+/// Refuses `--open` of what is no sum of samples.
+fn check_has_page(options: &args::Report) -> Result<()> {
+    let other = [
+        ("--off-cpu", options.off_cpu),
+        ("--diff", !options.diff.is_empty()),
+        ("--by edge` and `--by path", requested_branches(&options.by)?.is_some()),
+    ];
+    match other.into_iter().find(|&(_, is_given)| is_given) {
+        Some((option, _)) => Err(Error::usage(
+            format!("`--open` shows samples, and `{option}` something else"),
+            "Give one of them.",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// A hint where a recording has marks and no samples.
@@ -264,6 +292,7 @@ fn result<'a>(
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
         events: recording.event_summaries(),
         warnings,
+        page: None,
         by_source: SourceSummary::of_all(metadata, sources),
         by_processor: by(Key::Processor),
         by_process: by(Key::Process),

@@ -47,8 +47,7 @@ impl OutputFile {
     /// Says what the existing file is called now.
     pub(crate) fn note_kept(&self, output: &Output) {
         if let Some(backup_path) = &self.backup_path {
-            let (path, backup_path) = (self.path.display(), backup_path.display());
-            output.note(&format!("existing {path} renamed to {backup_path}"));
+            output.note(&renamed(&self.path, backup_path));
         }
     }
 
@@ -63,6 +62,11 @@ impl OutputFile {
             sent => sent.map(|_| true).map_err(Error::Output),
         }
     }
+}
+
+/// What became of a file whose name another has now.
+pub(crate) fn renamed(path: &Path, old: &Path) -> String {
+    format!("existing {} renamed to {}", path.display(), old.display())
 }
 
 /// The size of a file in bytes.

@@ -59,6 +59,40 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(refused.contains("\u{1b}[31merror:"), "{refused}");
 }
 
+/// On a terminal the browser gets the page, and nothing that it says is mixed with the result.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_page_is_opened_in_the_browser() {
+    use std::os::unix::fs::PermissionsExt;
+    if !has_script() {
+        return;
+    }
+    let (folder, file) = folder();
+    let (opener, told) = (folder.path().join("xdg-open"), folder.path().join("told"));
+    let content =
+        format!("#!/bin/sh\necho noise\necho \"$1\" > {0}.new && mv {0}.new {0}\n", told.display());
+    std::fs::write(&opener, content).expect("written");
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("PATH={}:{path}", folder.path().display());
+    let page = file.with_extension("html").display().to_string();
+    let recording = file.display();
+    for command in [
+        format!("record -o {recording} --open"),
+        format!("report {recording} --open"),
+        format!("export {recording} --open"),
+    ] {
+        let drawn = on_terminal(200, &path, &command);
+        assert!(drawn.contains("opened in the browser") && !drawn.contains("noise"), "{drawn}");
+        let said = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::fs::read_to_string(&told).ok()
+        });
+        assert_eq!(said.as_deref().map(str::trim), Some(page.as_str()), "{command}");
+        std::fs::remove_file(&told).expect("removed");
+    }
+}
+
 /// A colour in a name could hide it, or make it look like another.
 #[test]
 fn values_on_a_terminal_have_no_colours_of_their_own() {

@@ -34,6 +34,7 @@ const READ: &[(&str, &[&str])] = &[
         "report",
         &["/samples", "/damaged", "/lost", "/by_process/0/process", "/by_process/0/samples"],
     ),
+    ("report --open", &["/page"]),
     ("report --by", &["/tables/0/parts/0/rows/0/samples", "/tables/0/parts/0/rows/0/symbol"]),
 ];
 

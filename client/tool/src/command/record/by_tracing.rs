@@ -62,7 +62,7 @@ pub(super) fn run(
     let result = result(periods, &traced, &recorded, options, ctx, scope);
     output.warn_all(&traced.warnings());
     output.warn_all(&without_branches(&result));
-    print(&result, target, output)?;
+    print(result, target, options, output)?;
     Ok(runner.program_status())
 }
 
