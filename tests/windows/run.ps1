@@ -600,6 +600,20 @@ Invoke-Step 'tracing counts threads' {
     Assert-That ($complete.Count -gt 0) 'no thread is complete'
     "$(@($answer.by_thread).Count) rows, $($complete.Count) complete"
 }
+# This step has not run yet.
+Invoke-Step 'tracing counts threads by their names' {
+    Skip-WithoutCounter
+    $busy = Start-Process -WindowStyle Hidden -PassThru powershell.exe $Named
+    try {
+        Start-Sleep -Seconds 3
+        $answer = Get-Answer 'etw-thread-names' '--machine etw stat --by thread -d 2' 300
+    } finally {
+        $busy.Kill()
+    }
+    $own = @($answer.by_thread | Where-Object { $_.thread_name -eq 'halprof worker' })
+    Assert-That ($own.Count -gt 0) 'no thread is called halprof worker'
+    "thread $($own[0].thread) of $($own[0].process)"
+}
 Invoke-Step 'a program counts a region without the driver' {
     Skip-WithoutCounter
     $library = Join-Path $Package 'c\halprof_c.dll'

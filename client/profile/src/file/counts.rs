@@ -19,6 +19,9 @@ pub(super) struct ThreadSums {
     process: Option<u32>,
     name: Option<String>,
     thread: u32,
+    /// The name of the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_name: Option<String>,
     started_ns: Option<u64>,
     complete: bool,
     switches: u64,
@@ -41,6 +44,7 @@ pub(super) fn thread_sums(counts: &TraceCounts) -> Vec<ThreadSums> {
             process: process.id,
             name: process.name.clone(),
             thread: thread.id,
+            thread_name: thread.name.clone(),
             started_ns: thread.started_ns,
             complete: *complete,
             switches: sums.switches,
@@ -60,7 +64,12 @@ impl ThreadSums {
             counts.processes.push(Process { id: self.process, name: self.name });
         }
         let process = self.number;
-        let thread = Thread { id: self.thread, process, started_ns: self.started_ns };
+        let thread = Thread {
+            id: self.thread,
+            process,
+            name: self.thread_name,
+            started_ns: self.started_ns,
+        };
         let sums = Sums {
             switches: self.switches,
             time_ns: self.time_ns,

@@ -114,6 +114,8 @@ pub struct WaitRow {
     pub id: Option<u32>,
     /// Null for all threads of the process.
     pub thread: Option<u32>,
+    /// The name that its program gave it; null if it has none.
+    pub thread_name: Option<String>,
     /// Since the trace began; null if it ran before.
     pub started_ns: Option<u64>,
     /// Why it was off the processors: what Windows calls the reason of a wait, else the thread's
@@ -307,6 +309,7 @@ impl Reader {
             process: processes[process].name.clone(),
             id: processes[process].id,
             thread: thread.map(|thread| threads[thread].id),
+            thread_name: thread.and_then(|thread| threads[thread].name.clone()),
             started_ns: thread.and_then(|thread| threads[thread].started_ns),
             reason: name(reason),
             waits: waits.count,

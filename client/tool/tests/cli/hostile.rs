@@ -6,7 +6,7 @@ use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::image::Image;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::thread::{Thread, ThreadName};
 use halprof_etw::payload::{Change, EventKind, process as etw};
 use halprof_profile::file::{
     Branches, LOST_EVENTS, Metadata, Module, Process, Source, Statistics, Writer,
@@ -184,11 +184,16 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
         EventKind::CounterNames(CounterNames { names: vec![NAME.to_owned()] }),
         EventKind::Process(Box::new(etw::Process::new(Change::RundownStart, 40, image))),
         EventKind::Thread(Box::new(Thread::new(Change::RundownStart, 40, THREAD))),
+        EventKind::ThreadName(Box::new(ThreadName {
+            process: 40,
+            thread: THREAD,
+            name: NAME.to_owned(),
+        })),
         EventKind::Image(Box::new(kernel)),
         switch(0, THREAD),
         switch(THREAD, 0),
         switch(0, THREAD),
-        EventKind::Stack(Stack { event_time: 6, process: 40, thread: THREAD, frames }),
+        EventKind::Stack(Stack { event_time: 7, process: 40, thread: THREAD, frames }),
         switch(THREAD, 0),
     ];
     let events = (0..).zip(&events).map(|(time, event)| {
@@ -209,7 +214,11 @@ fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
     ] {
         assert_shows_harmlessly(&line.replace("FILE", file).replace("TRACE", trace));
     }
-    assert_eq!(json(&format!("stat --from {file} --by thread"))["by_thread"][0]["source"], NAME);
+    for file in [trace, file] {
+        let row = &json(&format!("stat --from {file} --by thread"))["by_thread"][0];
+        assert_eq!([&row["source"], &row["thread_name"]], [NAME, NAME]);
+    }
+    assert_eq!(json(&format!("report --off-cpu {trace}"))["rows"][0]["thread_name"], NAME);
 }
 
 /// Opening a pipe is noticed: whoever opens it waits for a writer.

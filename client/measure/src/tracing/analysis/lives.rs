@@ -1,7 +1,7 @@
 //! The threads of a trace with their processes. Windows reuses the identifiers of both.
 
 use super::program_name;
-use halprof_etw::join::threads::{Instance, Threads};
+use halprof_etw::join::threads::{Instance, InstanceNumber, Threads};
 use halprof_etw::payload::{Change, image, process};
 use halprof_etw::{Clock, Event, EventKind};
 use std::collections::HashMap;
@@ -25,6 +25,8 @@ pub struct Thread {
     pub id: u32,
     /// The index of its process.
     pub process: usize,
+    /// The name that its program gave it, the last of several.
+    pub name: Option<String>,
     /// When it started, in nanoseconds since the trace began; `None` if it did not start in it.
     pub started_ns: Option<u64>,
 }
@@ -49,6 +51,8 @@ pub struct ProcessLife {
 pub struct Lives {
     /// The instances of threads. What a thread did is kept by the number of its instance.
     pub threads: Threads,
+    /// The names of threads, by the numbers of their instances.
+    thread_names: HashMap<usize, String>,
     /// In the order in which the trace names them.
     processes: Vec<ProcessLife>,
     /// The lives of each identifier, in their order, as indexes of `processes`.
@@ -63,6 +67,11 @@ impl Lives {
         match &event.kind {
             EventKind::Process(process) => self.process(event.time, process),
             EventKind::Image(image) => self.image(image),
+            // After its end, the identifier is that of the next thread.
+            EventKind::Thread(thread) if thread.change != Change::End => {
+                self.name_thread(thread.thread, thread.name.as_deref());
+            }
+            EventKind::ThreadName(named) => self.name_thread(named.thread, Some(&named.name)),
             _ => {}
         }
     }
@@ -78,6 +87,13 @@ impl Lives {
         }
         if let Some(file) = program_name::of_path(name, &event.name) {
             (*name, *is_named_by_image) = (file, true);
+        }
+    }
+
+    fn name_thread(&mut self, thread: u32, name: Option<&str>) {
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            let InstanceNumber(number) = self.threads.current(thread);
+            self.thread_names.insert(number, name.to_owned());
         }
     }
 
@@ -112,7 +128,7 @@ impl Lives {
     pub fn named(&self, clock: Clock) -> (Vec<Process>, Vec<Thread>) {
         let mut numbers: HashMap<(Option<u32>, Option<usize>), usize> = HashMap::new();
         let (mut processes, mut threads) = (Vec::new(), Vec::new());
-        for instance in self.threads.instances() {
+        for (number, instance) in self.threads.instances().iter().enumerate() {
             let life = self.life_of(instance);
             let process = *numbers.entry((instance.process, life)).or_insert_with(|| {
                 let life = life.map(|index| self.processes[index].name.clone());
@@ -127,6 +143,7 @@ impl Lives {
             threads.push(Thread {
                 id: instance.thread,
                 process,
+                name: self.thread_names.get(&number).cloned(),
                 started_ns: started.map(|time| between(clock, clock.origin(), time)),
             });
         }

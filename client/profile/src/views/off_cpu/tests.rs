@@ -6,7 +6,7 @@ use crate::file::StackCounts;
 use crate::file::etl::tests::{a_stack, a_thread, an_image, frames, write_trace};
 use crate::symbols::SymbolPath;
 use halprof_etw::payload::processor::Switch;
-use halprof_etw::payload::thread::Ready;
+use halprof_etw::payload::thread::{Ready, Thread, ThreadName};
 use halprof_etw::payload::{Change, EventKind};
 use sim_etw::write::Session;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,48 @@ fn events() -> [(i64, u16, EventKind<'static>); 9] {
         (60, 0, switch(16, 5, 37, 0)),
         (70, 0, switch(0, 2, 0, 0)),
     ]
+}
+
+#[test]
+fn a_thread_has_the_last_of_its_own_names() {
+    let named = |thread, name: &str| {
+        let name = ThreadName { process: 40, thread, name: name.to_owned() };
+        EventKind::ThreadName(Box::new(name))
+    };
+    let main = Thread { name: Some("main".to_owned()), ..Thread::new(Change::RundownStart, 40, 8) };
+    let (_folder, path) = written(&[
+        (1, 0, EventKind::Thread(Box::new(main))),
+        (1, 0, a_thread(Change::RundownStart, 40, 12)),
+        (2, 0, named(12, "first")),
+        (3, 0, named(12, "worker")),
+        (10, 0, switch(8, 5, 6, 0)),
+        (10, 1, switch(12, 5, 6, 0)),
+        (20, 0, switch(0, 2, 0, 8)),
+        (20, 1, switch(0, 2, 0, 12)),
+        (24, 1, switch(12, 4, 0, 0)),
+        (25, 1, a_thread(Change::End, 40, 12)),
+        // Another thread gets the number.
+        (26, 1, a_thread(Change::Start, 40, 12)),
+        (30, 1, switch(0, 2, 0, 12)),
+        (35, 1, switch(12, 5, 6, 0)),
+        (45, 1, switch(0, 2, 0, 12)),
+    ]);
+    let waits = OffCpu::read(&path, By::Thread).expect("waits");
+    let mut names: Vec<_> = waits
+        .rows
+        .iter()
+        .filter(|row| row.waits != 0)
+        .map(|row| (row.thread, row.started_ns, row.thread_name.as_deref()))
+        .collect();
+    names.sort_unstable();
+    let expected = [
+        (Some(8), None, Some("main")),
+        (Some(12), None, Some("worker")),
+        (Some(12), Some(26_000), None),
+    ];
+    assert_eq!(names, expected);
+    let by_process = OffCpu::read(&path, By::Process).expect("waits");
+    assert!(by_process.rows.iter().all(|row| row.thread_name.is_none()));
 }
 
 #[test]

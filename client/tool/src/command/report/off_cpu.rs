@@ -210,6 +210,7 @@ impl Record for WaitRow {
         Field::new(Column::word("ended by").extra(), |row| wakers(&row.wakers)),
         Field::new(Column::number("id").extra(), |row| optional(row.id)),
         Field::new(Column::number("thread"), |row| optional(row.thread)),
+        Field::new(Column::name("name"), |row| optional(row.thread_name.as_deref())),
         Field::new(Column::name("process"), |row| process_name(row.process.as_deref())),
     ];
 }

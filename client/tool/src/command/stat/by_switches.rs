@@ -6,9 +6,10 @@ use crate::output::names::process_name;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Width, table};
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column::number("id"),
     Column::number("thread"),
+    Column::name("name"),
     Column::name("process"),
     Column::word("cores"),
     Column::number("time"),
@@ -42,6 +43,7 @@ fn cells(row: &PartRow, switched: &Switched) -> [String; COLUMNS.len()] {
     [
         once(optional(row.id)),
         once(optional(thread.map(|thread| thread.id))),
+        once(optional(thread.and_then(|thread| thread.name.as_deref()))),
         once(process_name(row.process.as_deref())),
         optional(thread.and_then(|thread| thread.core_type)),
         once(seconds(switched.time_ns)),

@@ -10,7 +10,7 @@ use crate::results::diff::DiffRow;
 use serde::Serialize;
 
 /// The columns, each with the fields of [`Line`] that it has.
-const COLUMNS: [Column; 42] = [
+const COLUMNS: [Column; 43] = [
     ("time_ns", &["time_ns"]),
     ("source", &["count.source", "part.source"]),
     ("processor", &["count.processor", "metric.processor", "diff.processor"]),
@@ -53,6 +53,7 @@ const COLUMNS: [Column; 42] = [
     ("ratio", &["diff.ratio"]),
     ("ratio_error", &["diff.error"]),
     ("verdict", &["diff.verdict"]),
+    ("thread_name", &["of_part.thread_name"]),
 ];
 
 /// A line: a row, when it was counted, and what no field of the row says.

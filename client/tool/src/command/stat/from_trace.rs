@@ -328,8 +328,12 @@ impl<'a> TraceMeasurement<'a> {
         let rows = parts.iter().flat_map(|part| {
             let (index, core_type) = part.key;
             let thread = &threads[index].thread;
-            let of_process =
-                ThreadOfProcess { id: thread.id, started_ns: thread.started_ns, core_type };
+            let of_process = ThreadOfProcess {
+                id: thread.id,
+                name: thread.name.clone(),
+                started_ns: thread.started_ns,
+                core_type,
+            };
             self.rows(pass, part, thread.process, Some(&of_process))
         });
         rows.collect()

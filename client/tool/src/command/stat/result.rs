@@ -184,6 +184,9 @@ pub(crate) struct ThreadOfProcess {
     /// 0 for the idle threads of all processors together.
     #[serde(rename = "thread")]
     pub(super) id: u32,
+    /// The name that its program gave it; null if it has none.
+    #[serde(rename = "thread_name")]
+    pub(super) name: Option<String>,
     /// Since the trace began; null if it ran before.
     pub(super) started_ns: Option<u64>,
     pub(super) core_type: Option<&'static str>,
