@@ -4,6 +4,7 @@ use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::aggregate::locations::LocatedCode;
+use crate::aggregate::thread_names::ThreadNames;
 use crate::file::{Recording, StackId, mode_of, open};
 use crate::symbols::code_location::CodeLocation;
 use crate::symbols::{Frame, SymbolPath, Symbols};
@@ -25,6 +26,8 @@ pub struct ScriptLine<'a> {
     pub source: Arc<str>,
     /// The name of its process, if the recording has it.
     pub process: Option<&'a str>,
+    /// The name that its program gave its thread, if the recording has it.
+    pub thread: Option<&'a str>,
     /// The code at its address.
     pub frame: &'a Frame,
     /// Its callers, innermost first. Empty if the recording has no call stacks, or if they are not
@@ -69,6 +72,7 @@ pub fn each_sample(
     let slices = recording.slices();
     let symbols = Symbols::open(&recording, symbol_path);
     let mut code = LocatedCode::new(filter, symbols);
+    let thread_names = ThreadNames::of(&recording);
     let mut callers_of_sample = Vec::new();
     let mut going = true;
     source.samples(&mut |samples, stacks| {
@@ -100,6 +104,9 @@ pub fn each_sample(
                 events: scaled.unwrap_or(sample.period),
                 source: bound.source(sample.source),
                 process: bound.process(sample.process).map(AsRef::as_ref),
+                thread: thread_names
+                    .name(&recording.process_ids, sample.process, sample.thread)
+                    .map(AsRef::as_ref),
                 frame: code.frame(index),
                 callers: callers
                     .map(|&(address, at, code_at)| Caller {

@@ -849,7 +849,7 @@ pub(crate) struct Script {
     #[arg(long, help_heading = RARE)]
     pub(crate) jsonl: bool,
     #[command(flatten)]
-    pub(crate) naming: Naming,
+    pub(crate) naming: InlineNaming,
 }
 
 /// Which samples count. Names may have `*` for any text, and options may be given several times.

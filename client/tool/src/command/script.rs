@@ -9,12 +9,14 @@ use crate::output::{JsonLines, Output};
 use crate::results::recording_warnings;
 use crate::select::filters;
 use csv::Writer;
+use halprof_profile::aggregate::key::INLINED;
 use halprof_profile::file::{NO_PROCESS, Recording, mode_of};
 use halprof_profile::symbols::{Frame, qualified};
 use halprof_profile::views::script::{self, Caller, ScriptLine};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
+use std::iter::once;
 use std::mem;
 
 /// How many bytes are written at once.
@@ -29,6 +31,8 @@ pub(crate) struct SampleLine<'a> {
     process: Option<u32>,
     process_name: Option<&'a str>,
     thread: u32,
+    /// The name that its program gave it; null if it has none.
+    thread_name: Option<&'a str>,
     source: &'a str,
     /// The period with which it was taken, in events.
     period: u64,
@@ -44,6 +48,10 @@ pub(crate) struct SampleLine<'a> {
     /// The events that it stands for: its period, scaled to the whole time if its source took turns
     /// on the counters, rounded. Their sum is that of `report` but for half an event a sample.
     events: u64,
+    /// The functions that the compiler inlined into the symbol there, innermost first. CSV has none of
+    /// them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inlined: Vec<&'a str>,
     /// Who called it, innermost first, where there are call stacks. CSV has none of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     callers: Vec<CallerLine<'a>>,
@@ -60,6 +68,9 @@ struct CallerLine<'a> {
     symbol: Option<&'a str>,
     /// The offset of the address, as that of a sample.
     offset: Option<u64>,
+    /// The functions that the compiler inlined into the symbol there, innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inlined: Vec<&'a str>,
 }
 
 pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
@@ -185,6 +196,7 @@ fn row<'a>(line: &'a ScriptLine<'_>) -> SampleLine<'a> {
         process: Some(line.sample.process).filter(|&process| process != NO_PROCESS),
         process_name: line.process,
         thread: line.sample.thread,
+        thread_name: line.thread,
         source: &line.source,
         period: line.sample.period,
         mode: mode.name(),
@@ -193,13 +205,14 @@ fn row<'a>(line: &'a ScriptLine<'_>) -> SampleLine<'a> {
         symbol: line.frame.symbol.as_deref(),
         offset: line.frame.offset,
         events: line.events,
+        inlined: inlined(line.frame),
         callers: line.callers.iter().map(caller_line).collect(),
     }
 }
 
-/// The columns of CSV: those of the type, but for the callers, of which a sample has any number.
+/// The columns of CSV: those of the type, but for what a sample has any number of.
 fn columns() -> Csv {
-    Csv::new::<SampleLine<'_>>(&["callers"])
+    Csv::new::<SampleLine<'_>>(&["inlined", "callers"])
 }
 
 impl SampleLine<'_> {
@@ -214,6 +227,7 @@ impl SampleLine<'_> {
         writer.write_field(self.process.map_or("", |process| number.format(process)))?;
         writer.write_field(&*no_formula(self.process_name.unwrap_or_default()))?;
         writer.write_field(number.format(self.thread))?;
+        writer.write_field(&*no_formula(self.thread_name.unwrap_or_default()))?;
         writer.write_field(&*no_formula(self.source))?;
         writer.write_field(number.format(self.period))?;
         writer.write_field(self.mode)?;
@@ -249,7 +263,11 @@ fn hexadecimal<S: Serializer>(
 fn caller_line<'a>(&Caller { address, frame, at, .. }: &Caller<'a>) -> CallerLine<'a> {
     let (module, symbol) = (&*frame.module, frame.symbol.as_deref());
     let offset = frame.offset.map(|offset| offset.wrapping_add(address.wrapping_sub(at)));
-    CallerLine { address, module, symbol, offset }
+    CallerLine { address, module, symbol, offset, inlined: inlined(frame) }
+}
+
+fn inlined(frame: &Frame) -> Vec<&str> {
+    frame.inlined.iter().map(|inlined| &*inlined.function).collect()
 }
 
 /// The columns for people, and their widths.
@@ -277,8 +295,16 @@ fn cells(line: &ScriptLine<'_>) -> [String; COLUMNS.len()] {
         sample.thread.to_string(),
         line.source.to_string(),
         format!("{:#x}", sample.ip),
-        location(line.frame),
+        functions(line.frame).next().unwrap_or_default(),
     ]
+}
+
+/// The functions at an address, the innermost first; the last is the one that exists.
+fn functions(frame: &Frame) -> impl Iterator<Item = String> {
+    let inlined = frame.inlined.iter();
+    let inlined =
+        inlined.map(|inlined| format!("{}{INLINED}", qualified(&frame.module, &inlined.function)));
+    inlined.chain(once(location(frame)))
 }
 
 fn location(frame: &Frame) -> String {
@@ -296,12 +322,19 @@ fn location(frame: &Frame) -> String {
 struct CallerLines(HashMap<(usize, u64), String>);
 
 impl CallerLines {
-    /// Adds the lines below a sample: who called it, innermost first.
+    /// Adds the lines below a sample: who called it, innermost first. What it was inlined into has
+    /// called it, too.
     fn add(&mut self, line: &ScriptLine<'_>, width: Width, block: &mut Vec<u8>) {
+        let below = |address: u64, function: String| {
+            let function = Escaped(function).to_string();
+            format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &function))
+        };
+        for function in functions(line.frame).skip(1) {
+            block.extend_from_slice(below(line.sample.ip, function).as_bytes());
+        }
         for &Caller { address, frame, code, .. } in &line.callers {
             let text = self.0.entry((code, address)).or_insert_with(|| {
-                let location = Escaped(location(frame)).to_string();
-                format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &location))
+                functions(frame).map(|function| below(address, function)).collect()
             });
             block.extend_from_slice(text.as_bytes());
         }
@@ -324,6 +357,7 @@ mod tests {
             process: Some(3),
             process_name: Some("a,b"),
             thread: 4,
+            thread_name: Some("=worker"),
             source: "=source",
             period: u64::MAX,
             mode: "user",
@@ -332,16 +366,19 @@ mod tests {
             symbol: Some("-[View draw]"),
             offset: Some(7),
             events: 8,
+            inlined: Vec::new(),
             callers: Vec::new(),
         };
         let empty = SampleLine {
             process: None,
             process_name: None,
+            thread_name: None,
             source: "",
             address: 0,
             module: "",
             symbol: None,
             offset: None,
+            inlined: Vec::new(),
             callers: Vec::new(),
             ..full
         };
