@@ -7,7 +7,8 @@ use serde_json::Value;
 /// The version of every schema that is not in [`LATER`].
 const VERSION: u32 = 2;
 /// The schemas that have changed since, with their versions.
-const LATER: [(&str, u32); 2] = [("diff", 3), ("report", 3)];
+const LATER: [(&str, u32); 6] =
+    [("annotate", 3), ("branches", 3), ("diff", 3), ("off-cpu", 3), ("report", 3), ("script", 3)];
 
 /// The version of a command's schema.
 pub(crate) fn version(command: &str) -> u32 {
