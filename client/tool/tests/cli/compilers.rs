@@ -1,26 +1,15 @@
 //! Are names right or absent, whichever compiler made the file?
 
 use crate::cli::binaries::{self, compilers};
-use crate::cli::support::{column, csv_rows, folder, halprof, json, objects, text};
+use crate::cli::support::{column, csv_rows, folder, halprof, json, objects, shared, text};
 use halprof_profile::symbols::{Executable, SymbolPath};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The files on which others' tools and earlier versions gave wrong names, with what is right:
-/// `../shared/cases/reports`, relative to the workspace.
+/// A file on which others' tools and earlier versions gave wrong names, with what is right.
 fn case(name: &str) -> Option<PathBuf> {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cases/reports");
-    let file = cases.join(name);
-    if file.is_file() {
-        return Some(file);
-    }
-    skipped_case(&file);
-    None
-}
-
-fn skipped_case(file: &Path) {
-    println!("skipped: no {}", file.display());
+    shared(&format!("cases/reports/{name}"))
 }
 
 /// Rows of a report on a modelled run of a file: the samples, in percent, and the requested fields.

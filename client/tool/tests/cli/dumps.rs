@@ -2,14 +2,14 @@
 //! real processor?
 
 use crate::cli::describe::assert_described;
-use crate::cli::support::{folder, halprof, halprof_json, json, text};
+use crate::cli::support::{folder, halprof, halprof_json, json, shared_path, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The dumps in `../shared/cpuid`, relative to the workspace; none if they are missing, which
 /// `HALPROF_REQUIRE_DUMPS=1` makes an error.
 fn dumps() -> Vec<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cpuid");
+    let folder = shared_path("cpuid");
     let required = std::env::var_os("HALPROF_REQUIRE_DUMPS").is_some_and(|value| value == "1");
     match std::fs::read_dir(&folder) {
         Ok(files) => files.map(|file| file.expect("a file").path()).collect(),

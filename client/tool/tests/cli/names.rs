@@ -3,21 +3,12 @@
 use crate::cli::binaries::{self, Built};
 use crate::cli::support::Ran;
 use crate::cli::support::{
-    column, command, csv_rows, folder, halprof, halprof_json, json, objects, text,
+    column, command, csv_rows, folder, halprof, halprof_json, json, objects, shared, text,
 };
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// A file of the shared folder, or nothing with a message.
-fn shared(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name);
-    if !path.exists() {
-        eprintln!("skipped: no {}", path.display());
-    }
-    path.canonicalize().ok()
-}
 
 /// Runs the tool with arguments that may have blanks.
 fn with(arguments: &[&str]) -> Ran {

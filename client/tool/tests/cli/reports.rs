@@ -2,9 +2,8 @@
 //! shows by itself.
 
 use crate::cli::binaries::Built;
-use crate::cli::support::{csv_rows, folder, halprof, json, objects, row, text};
+use crate::cli::support::{csv_rows, folder, halprof, json, objects, row, shared, text};
 use serde_json::Value;
-use std::path::Path;
 use tempfile::TempDir;
 
 /// A recording in a folder of its own.
@@ -100,11 +99,8 @@ fn estimates_are_scaled_in_every_form() {
 /// Of 79,528 samples an independent reader finds 73,313 in idle threads (manifest.json beside it).
 #[test]
 fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files/net.4.5.2.x64.etl");
-    if !Path::new(trace).exists() {
-        eprintln!("skipped: no {trace}");
-        return;
-    }
+    let Some(trace) = shared("etw/files/net.4.5.2.x64.etl") else { return };
+    let trace = text(&trace);
     let report = json(&format!("report {trace} --by process"));
     let told = ["samples", "idle", "modelled"].map(|field| report[field].clone());
     assert_eq!(told, [Value::from(79_528), 73_313.into(), false.into()]);
@@ -118,12 +114,7 @@ fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {
 #[test]
 fn samples_of_real_programs_are_not_in_step() {
     for name in ["net.4.5.2.x64.etl", "net.4.5.x86.etl"] {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files");
-        let trace = Path::new(folder).join(name);
-        if !trace.exists() {
-            eprintln!("skipped: no {}", trace.display());
-            continue;
-        }
+        let Some(trace) = shared(&format!("etw/files/{name}")) else { continue };
         let report = json(&format!("report {} --by process --rows 1", trace.display()));
         assert!(report["samples"].as_u64() > Some(10_000), "{name}");
         let warnings = report["warnings"].to_string();

@@ -3,7 +3,7 @@
 
 #![expect(clippy::cast_sign_loss, reason = "events and periods are above 0")]
 
-use crate::cli::support::{csv_rows, folder, halprof, json, skipped, text};
+use crate::cli::support::{csv_rows, folder, halprof, json, shared, text};
 use halprof_profile::file::{Metadata, Period, Source, Statistics, Writer};
 use serde_json::Value;
 use shared_types::{Mode, Sample};
@@ -271,11 +271,7 @@ fn each_form_has_the_metrics() {
 /// samples.
 #[test]
 fn metrics_of_a_trace_are_those_of_its_samples() {
-    let trace =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/etw/files/artificial_pmc.etl");
-    if !trace.exists() {
-        return skipped("no ../shared/etw");
-    }
+    let Some(trace) = shared("etw/files/artificial_pmc.etl") else { return };
     let (folder, _) = folder();
     let file = folder.path().join("own.toml");
     let metric = "[[metric]]\nid = \"misses\"\nname = \"misses of the cache for each of a branch\"\n\

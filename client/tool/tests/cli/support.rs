@@ -191,6 +191,21 @@ pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     None
 }
 
+/// Where a file or a folder of `../shared` is, relative to the workspace: files that others made, which
+/// are no part of the repository.
+pub(crate) fn shared_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name)
+}
+
+/// A file or a folder of `../shared`, or nothing with a message.
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
+    let path = shared_path(name);
+    if !path.exists() {
+        println!("skipped: no {}", path.display());
+    }
+    path.canonicalize().ok()
+}
+
 /// A new folder, and the path of a recording in it.
 pub(crate) fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");

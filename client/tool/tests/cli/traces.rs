@@ -4,7 +4,7 @@
 use crate::cli::binaries;
 use crate::cli::foreign::printed;
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
-use crate::cli::support::{folder, foreign_python, halprof, json, text};
+use crate::cli::support::{folder, foreign_python, halprof, json, shared_path, text};
 use halprof_etw::Trace;
 use halprof_etw::id::EventId;
 use serde_json::Value;
@@ -16,8 +16,8 @@ use std::process::Command;
 
 /// Where the vectors are, with the traces in a folder beside them.
 fn vectors_path() -> PathBuf {
-    let usual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/vectors.json");
-    std::env::var_os("HALPROF_ETW_VECTORS").map_or_else(|| usual.into(), PathBuf::from)
+    let usual = || shared_path("etw/vectors.json");
+    std::env::var_os("HALPROF_ETW_VECTORS").map_or_else(usual, PathBuf::from)
 }
 
 /// The trace, made for the purpose, and what is in it.
