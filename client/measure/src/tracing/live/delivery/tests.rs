@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::Error;
-use crate::tracing::session::{ProfileSource, TraceFile};
+use crate::tracing::session::{Flushed, ProfileSource, TraceFile};
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
 use halprof_etw::id::group;
