@@ -4,6 +4,7 @@ mod consumer;
 mod driver;
 mod etw;
 mod live;
+mod performance_counter;
 mod privilege;
 mod thread_name;
 pub(crate) mod threads;

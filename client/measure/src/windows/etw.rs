@@ -3,6 +3,7 @@
 //! Nothing is decided here: [`Tracer`] does that.
 
 use super::consumer::{consume, keep_loaded};
+use super::performance_counter::{frequency, now};
 use super::privilege::{self, last_error};
 use crate::live_tracing::Consumer;
 use crate::tracing::session::{
@@ -297,7 +298,7 @@ impl Calls for EtwCalls {
     }
 
     fn performance_counter(&mut self) -> (i64, u64) {
-        (super::live::now(), super::live::frequency())
+        (now(), frequency())
     }
 
     fn boot_time(&mut self) -> u64 {

@@ -2,6 +2,7 @@
 //! switches of its own.
 
 use super::etw::tracer;
+use super::performance_counter::{frequency, now};
 use super::threads::slept_ms;
 use crate::live_tracing::{Live, Scheduler};
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -9,7 +10,6 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use windows_sys::Win32::Foundation::{FALSE, TRUE};
-use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 use windows_sys::Win32::System::Threading::{
     CreateEventW, GetCurrentThreadId, WaitForSingleObject,
 };
@@ -32,22 +32,6 @@ fn never_set() -> Option<OwnedHandle> {
     let event = unsafe { CreateEventW(ptr::null(), TRUE, FALSE, ptr::null()) };
     // SAFETY: CreateEvent succeeded, so the handle is open and owned by nobody else.
     (!event.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(event) })
-}
-
-/// The performance counter.
-pub(super) fn now() -> i64 {
-    let mut ticks = 0;
-    // SAFETY: `ticks` is valid for a write. It never fails from Windows XP on.
-    unsafe { QueryPerformanceCounter(&raw mut ticks) };
-    ticks
-}
-
-/// Its ticks in a second.
-pub(super) fn frequency() -> u64 {
-    let mut frequency = 0;
-    // SAFETY: as above.
-    unsafe { QueryPerformanceFrequency(&raw mut frequency) };
-    frequency.cast_unsigned()
 }
 
 #[derive(Debug)]
