@@ -7,7 +7,7 @@ use std::path::Path;
 use xshell::{Shell, cmd};
 
 /// Where the source and the program are.
-const FOLDER: &str = "client/tool/src/model/built_in";
+const FOLDER: &str = "client/tool/src/target/built_in";
 const SOURCE: &str = "modelled.c";
 const PROGRAM: &str = "modelled.exe";
 

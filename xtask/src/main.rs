@@ -40,7 +40,7 @@ enum Task {
     /// Writes what is generated from types: the JSON schemas, docs/requests.md, and the lists of the
     /// debugger's script.
     Documents,
-    /// Compiles the program that modelled machines run, client/tool/src/model/built_in/modelled.exe.
+    /// Compiles the program that modelled machines run, client/tool/src/target/built_in/modelled.exe.
     BuiltIn,
     /// Runs rustfmt, clippy and rustdoc, for this machine, for Windows, and for the driver's target, and
     /// checks the licences and known faults of dependencies.

@@ -4,6 +4,7 @@ pub(crate) mod count_row;
 pub(crate) mod counts;
 pub(crate) mod diff;
 pub(crate) mod errata;
+pub(crate) mod exported;
 pub(crate) mod head;
 pub(crate) mod metric_row;
 pub(crate) mod output_file;

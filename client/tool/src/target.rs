@@ -1,6 +1,7 @@
 //! What a command measures on.
 
 pub mod backend;
+pub(crate) mod built_in;
 pub(crate) mod context;
 pub(crate) mod limits;
 pub(crate) mod machine;

@@ -1,13 +1,13 @@
 //! The command line.
 
 use crate::cli::help;
-use crate::model::built_in;
 use crate::output::Output;
 use crate::output::download;
 use crate::output::error::Error;
 use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::target::backend::DRIVER_OR_ETW;
+use crate::target::built_in;
 use crate::target::{limits, seal_key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
@@ -668,7 +668,7 @@ pub(crate) struct Report {
     #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     pub(crate) rows: Option<usize>,
     /// Print names in full, however wide that makes the table
-    #[arg(long, short, help_heading = OUTPUT)]
+    #[arg(long, short, help_heading = RARE)]
     pub(crate) verbose: bool,
     /// Write a page of the same samples beside FILE, as `export -f html` does, and open it in the browser
     #[arg(long, help_heading = OUTPUT)]

@@ -1,7 +1,6 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
 use crate::cli::args;
-use crate::model::built_in;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Escaped;
@@ -12,6 +11,7 @@ use crate::output::table::{Column, Layout, Width, cut};
 use crate::results::recording_warnings;
 use crate::select::branches::left_out;
 use crate::select::filters;
+use crate::target::built_in;
 use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::aggregate::share::Share;

@@ -2,7 +2,6 @@
 
 mod by_tracing;
 
-use super::export;
 use crate::cli::args;
 use crate::metrics::{Metrics, rows};
 use crate::output::Output;
@@ -11,6 +10,7 @@ use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::{Record, Width, records_in};
 use crate::results::errata::{self, EventErrata};
+use crate::results::exported;
 use crate::results::output_file::OutputFile;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording::{InPass, in_pass, metadata};
@@ -141,7 +141,7 @@ fn print(
 
 /// Writes the page of a recording. The recording is there even if its page cannot be written.
 fn write_page(recording: &Path, output: &Output) -> Option<PathBuf> {
-    let page = export::write_page(&args::Export::page_of(vec![recording.to_owned()]), output);
+    let page = exported::write_page(&args::Export::page_of(vec![recording.to_owned()]), output);
     page.map_err(|error| output.warn(&format!("there is no page: {error}"))).ok()
 }
 

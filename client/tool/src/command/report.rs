@@ -6,7 +6,6 @@ pub(crate) mod off_cpu;
 pub(crate) mod text;
 pub(crate) mod trace_events;
 
-use super::export;
 use crate::cli::args;
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
@@ -14,6 +13,7 @@ use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::Width;
+use crate::results::exported;
 use crate::results::head::Header;
 use crate::results::recording::ExcludedCpus;
 use crate::results::recording_warnings;
@@ -164,7 +164,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         output.note(hint);
     }
     warnings.extend(without_samples.clone());
-    let page = options.open.then(|| export::write_page(&options.page(), output)).transpose()?;
+    let page = options.open.then(|| exported::write_page(&options.page(), output)).transpose()?;
     if let Some(page) = &page {
         browser::open(page, output);
     }

@@ -47,9 +47,10 @@ impl ModelledWork {
         match workload.highest_processor() {
             Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
             _ => {
-                let image = match is_default && !image.is_given() && !has_key(&rest, "code") {
-                    true => built_in::apply(&mut workload),
-                    false => image.apply(&mut workload)?,
+                let image = if is_default && !image.is_given() && !has_key(&rest, "code") {
+                    built_in::apply(&mut workload)
+                } else {
+                    image.apply(&mut workload)?
                 };
                 Ok(Self { workload: Box::new(workload), image, is_default: false })
             }

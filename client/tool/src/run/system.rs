@@ -1,7 +1,7 @@
 //! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
-use crate::model::built_in;
 use crate::model::work::{ModelledWork, drive};
+use crate::target::built_in;
 use halprof_measure::Code;
 use halprof_measure::native_path::{self, Volume};
 use halprof_measure::processes::ProcessSource;
