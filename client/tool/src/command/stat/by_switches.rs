@@ -9,7 +9,7 @@ use crate::output::table::{Column, Width, table};
 const COLUMNS: [Column; 11] = [
     Column::number("id"),
     Column::number("thread"),
-    Column::name("name"),
+    Column::name("name").extra(),
     Column::name("process"),
     Column::word("cores"),
     Column::number("time"),
