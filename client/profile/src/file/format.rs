@@ -63,7 +63,7 @@ impl Format {
             Self::Recording | Self::Trace | Self::Archive => return None,
             Self::Gzip => (
                 "is compressed with gzip",
-                "Decompress it first. A profile of `export --format pprof` is for pprof.",
+                "Decompress it first. If it is a profile for pprof, open it with pprof.",
             ),
             Self::Cabinet => (
                 "is a cabinet",
@@ -72,8 +72,7 @@ impl Format {
             Self::LinuxPerf => ("is a recording of Linux perf", "`perf report` reads it."),
             Self::Program => (
                 "is a program",
-                "`halprof record -- PROGRAM` records it on Windows; a model runs its code: `record \
-                 --workload image=FILE`.",
+                "`halprof record -- PROGRAM` records it on Windows; the workload `image=FILE` runs its code on a model.",
             ),
             Self::Json => ("is JSON", "Name the recording or the trace that it was made from."),
         })

@@ -148,6 +148,7 @@ fn samples_are_of_threads_interrupts_and_deferred_calls() {
             serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
         assert_eq!(first["mode"], "kernel");
         let shown = halprof(&format!("report {file}")).stdout;
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains("2 of 6 samples of the timer ran in interrupts"), "{shown}");
     }
 }

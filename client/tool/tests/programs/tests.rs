@@ -255,6 +255,7 @@ fn the_result_names_its_scope() {
         "program": "sh",
         "pinned": false,
         "exit_status": 7,
+        "workload": null,
         "left_running": []
     });
     assert_eq!(json(&ran.stdout)["scope"], expected);

@@ -68,7 +68,7 @@ impl Waits {
         match &event.kind {
             EventKind::Switch(switch) => self.switch(threads, event, switch),
             EventKind::Ready(ready) => {
-                self.ready(threads, event.processor, ready);
+                self.ready(threads, event.processor, *ready);
                 None
             }
             _ => None,
@@ -86,7 +86,7 @@ impl Waits {
     }
 
     /// A thread is made ready by what runs on the processor of the event.
-    fn ready(&mut self, threads: &mut Threads, processor: u16, ready: &Ready) {
+    fn ready(&mut self, threads: &mut Threads, processor: u16, ready: Ready) {
         self.wakings += 1;
         let waker = match self.running.get(&processor) {
             _ if ready.is_by_dpc() => Waker::Dpc,
