@@ -87,8 +87,8 @@ const drawTable = () => {
     row.dataset.function = f;
     row.append(...COLUMNS.map(({ name, of, text, kind }) => {
       const cell = make("td", kind);
-      if (name === "Self %" || name === "Total %") cell.append(makeBar(of(f), most));
-      cell.append(name === "Function" ? makeFunction(f, shownName(f), state.selected === f ? null : f) : text(f));
+      if (name === "Self %" || name === "Total %") cell.append(makeBar(of(f), most), make("span", "share", text(f)));
+      else cell.append(name === "Function" ? makeFunction(f, shownName(f), state.selected === f ? null : f) : text(f));
       return cell;
     }));
     return row;
@@ -114,7 +114,7 @@ const makeList = (title, list, whole, nameOfKey, isFunction) => {
   for (const [key, events] of list.slice(0, LIST_MAX)) {
     const name = nameOfKey(key);
     const link = isFunction && key !== null ? makeFunction(key, name, key) : name;
-    body.append(make("tr", "", make("td", "number", makeBar(events, list[0][1]), percent(events, whole)),
+    body.append(make("tr", "", make("td", "number", makeBar(events, list[0][1]), make("span", "share", percent(events, whole))),
       make("td", "number", amountCell(sums.source, events)), make("td", "symbol", link)));
   }
   if (list.length === 0) part.append(make("p", "", "none"));
