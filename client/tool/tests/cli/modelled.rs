@@ -96,7 +96,7 @@ fn a_workload_without_amounts_has_the_default_ones() {
     let (_folder, recording) = folder();
     let recording = text(&recording);
     let own = env!("CARGO_MANIFEST_DIR");
-    let image = format!("image={own}/src/model/built_in/modelled.exe");
+    let image = format!("image={own}/src/target/built_in/modelled.exe");
     for (workload, functions) in [
         (format!("{image},function=sort"), &["sort"][..]),
         (format!("{image},function=run"), &FUNCTIONS),
@@ -121,7 +121,7 @@ fn a_workload_without_amounts_has_the_default_ones() {
 fn annotate_says_how_to_count_a_function_of_a_file_exactly() {
     let (_folder, recording) = folder();
     let recording = text(&recording);
-    let image = concat!(env!("CARGO_MANIFEST_DIR"), "/src/model/built_in/modelled.exe");
+    let image = concat!(env!("CARGO_MANIFEST_DIR"), "/src/target/built_in/modelled.exe");
     for (workload, says) in [("", false), (&*format!("--workload image={image}"), true)] {
         json(&format!("--machine skylake record -o {recording} {workload}"));
         let said = halprof(&format!("annotate {recording} sort")).stderr;
