@@ -277,7 +277,7 @@ impl Caches {
         loop {
             self.look_up(kind, start, misses);
             let next = start.wrapping_add(line);
-            // By the distance, because an operand may wrap around at the last address.
+            // The test compares distances, because an operand may wrap around at the last address.
             if next.wrapping_sub(address) >= bytes {
                 break;
             }

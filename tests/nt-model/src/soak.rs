@@ -113,7 +113,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Totals> {
         let status = device.start()?;
         ensure!(status == 0, "the driver does not start: {status:#x}");
         for number in 0..sequences {
-            // A failure is told with its own sequence only: those before ended well.
+            // The story of a failure has only its own sequence, because those before it passed.
             story.truncate(1);
             story.push(format!("sequence {number}"));
             let actions = rng.usize(FEWEST_ACTIONS..=ACTIONS);

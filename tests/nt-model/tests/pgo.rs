@@ -332,7 +332,7 @@ fn assert_way(way: &str, format: Format) {
     assert!(is * 10 < was * 9, "{was} branches were taken before, {is} after");
 }
 
-/// Of the same file, our counts are those that llvm-profgen makes of our records.
+/// Our counts equal those that llvm-profgen makes of our records of the same file.
 #[test]
 fn unsymbolized_counts_are_those_of_llvm_profgen() {
     let (folder, _) = built(WAYS[0], Format::Pe);

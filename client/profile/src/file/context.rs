@@ -94,7 +94,7 @@ impl ContextCounts {
         Some(counts).filter(|counts| *counts != Self::default())
     }
 
-    /// Those of two recordings together.
+    /// The samples of two recordings, added up.
     pub(super) const fn sum(self, other: Self) -> Self {
         Self {
             thread: self.thread.saturating_add(other.thread),

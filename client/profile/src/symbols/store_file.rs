@@ -85,7 +85,7 @@ fn expanded(mut file: File) -> io::Result<TempPath> {
     }
     let first = folder.file_entries().next().map(|file| file.name().to_owned());
     let first = first.ok_or_else(|| io::Error::other("it has no file in it"))?;
-    // One byte more than allowed tells that there is more.
+    // Reading one byte beyond the limit shows whether the file is longer.
     let mut reader = cabinet.read_file(&first)?.take(most + 1);
     let mut file = NamedTempFile::new()?;
     if io::copy(&mut reader, &mut file)? > most {

@@ -140,7 +140,7 @@ pub struct WaitRow {
 pub struct WakerRow {
     /// The name of the process; null for a DPC, and if no event names it.
     pub process: Option<String>,
-    /// Of the process; null for a DPC, and if no event names it.
+    /// The number of the process; null for a DPC, and if no event names the process.
     pub id: Option<u32>,
     /// Null for a DPC, and for all threads of the process.
     pub thread: Option<u32>,

@@ -111,8 +111,8 @@ fn each_kind_of_event_is_listed_with_its_number() {
     assert_eq!(refused.status, 2, "{}", refused.stderr);
 }
 
-/// Of the timer's samples Windows says whether an interrupt or a DPC took the thread's time, of others it
-/// does not; a recording keeps it.
+/// Windows says of the timer's samples, and of no others, whether an interrupt or a DPC took the thread's
+/// time. A recording keeps it.
 #[test]
 fn samples_are_of_threads_interrupts_and_deferred_calls() {
     const THREAD: u32 = 8;

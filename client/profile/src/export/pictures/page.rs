@@ -349,8 +349,8 @@ mod tests {
     use crate::symbols::Frame;
     use shared_types::{Mode, Sample};
 
-    /// Samples of four threads: the outer functions are those of one of 2,000 stacks, the inner four are
-    /// any of so many each.
+    /// Samples of four threads. The outer functions come from one of 2,000 stacks; each of the four inner
+    /// ones is any of `inner` functions.
     fn many(count: u64, inner: u64) -> Samples {
         let period = Period { used: 10_000, ..Period::default() };
         let source = Source { name: "Timer".to_owned(), period, ..Source::default() };

@@ -136,7 +136,7 @@ fn who_ended_a_wait_is_what_ran_where_the_thread_was_made_ready() {
         (16, 1, ready(8, 1)),
         (20, 0, switch(0, 2, 0, 8)),
         (25, 0, switch(8, 5, 6, 0)),
-        // By the idle thread, and not by a DPC: nobody knows.
+        // The idle thread made it ready, and no DPC did, so who ended the wait is unknown.
         (26, 0, ready(12, 0)),
         (30, 0, ready(8, 1)),
         (35, 0, switch(0, 2, 0, 8)),

@@ -161,8 +161,8 @@ impl<'a> Measurement<'a> {
         Ok(runs)
     }
 
-    /// Runs what is measured and what is before it in turns, so many times each; returns the pairs that
-    /// are complete. They end early if a program fails.
+    /// Runs the old and the new program in turns, `repeat` times each, and returns the complete pairs.
+    /// Stops early if a program fails.
     pub(super) fn pairs(&mut self, sets: &[Vec<usize>], repeat: u32) -> Result<Pairs> {
         let mut pairs = Pairs::default();
         let turns =
