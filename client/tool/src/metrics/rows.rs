@@ -26,13 +26,22 @@ pub(crate) const SKID_OF_LINES: &str = "metrics of lines are rough: skid books p
 /// The metrics that were requested for the rows of a report.
 pub(crate) struct RowMetrics<'a> {
     requested: Vec<RequestedMetric<'a>>,
-    sources: Vec<(Arc<str>, Sampled)>,
+    /// Those that serve: a stranger's file has thousands that do not, in as many rows.
+    sources: Vec<Serving>,
+}
+
+/// A source that serves a metric.
+struct Serving {
+    /// Its place among all sources.
+    place: usize,
+    name: Arc<str>,
+    sampled: Sampled,
 }
 
 struct RequestedMetric<'a> {
     requested: Requested<'a>,
-    /// The index of the source that counts each name of the formula.
-    sources: HashMap<&'a str, usize>,
+    /// The place of the source that counts each name of the formula.
+    places: HashMap<&'a str, usize>,
 }
 
 /// The metrics of a table's rows, by their values.
@@ -46,22 +55,27 @@ impl<'a> RowMetrics<'a> {
         requested: &[Requested<'a>],
         sources: Vec<(Arc<str>, Sampled)>,
     ) -> Result<Self> {
+        let labels = sources.iter().map(|(name, _)| &**name);
         let requested = requested.iter().map(|&requested| {
-            let Requested { metric, filter } = requested;
             check(&requested)?;
-            let mut indexes = HashMap::new();
-            for name in metric.formula.names(false) {
+            let names = requested.metric.formula.names(false).into_iter();
+            let places = names.map(|name| {
                 let term = Term::of(name);
-                let labels = sources.iter().map(|(name, _)| &**name);
-                let index = metrics.index_of(&term, filter, &labels);
-                indexes.insert(
-                    name,
-                    index.ok_or_else(|| missing(metrics, requested, &term, &sources))?,
-                );
-            }
-            Ok(RequestedMetric { requested, sources: indexes })
+                match metrics.index_of(&term, requested.filter, &labels.clone()) {
+                    Some(place) => Ok((name, place)),
+                    None => Err(missing(metrics, requested, &term, &sources)),
+                }
+            });
+            Ok(RequestedMetric { requested, places: places.collect::<Result<_>>()? })
         });
-        let requested = requested.collect::<Result<_>>()?;
+        let requested: Vec<RequestedMetric<'_>> = requested.collect::<Result<_>>()?;
+        let serving: BTreeSet<usize> =
+            requested.iter().flat_map(|one| one.places.values()).copied().collect();
+        let serving = serving.into_iter().filter_map(|place| {
+            let (name, sampled) = sources.get(place)?;
+            Some(Serving { place, name: Arc::clone(name), sampled: *sampled })
+        });
+        let sources = serving.collect();
         Ok(Self { requested, sources })
     }
 
@@ -105,15 +119,18 @@ impl<'a> RowMetrics<'a> {
 
     /// The sources that serve them.
     pub(crate) fn serving(&self) -> BTreeSet<Arc<str>> {
-        let indexes = self.requested.iter().flat_map(|one| one.sources.values());
-        let sources = indexes.filter_map(|&index| self.sources.get(index));
-        sources.map(|(name, _)| Arc::clone(name)).collect()
+        self.sources.iter().map(|source| Arc::clone(&source.name)).collect()
+    }
+
+    /// Their places among the sources that [`Self::new`] had, in the order of [`Self::row`].
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+        self.sources.iter().map(|source| source.place)
     }
 
     /// The metrics of each table's rows; none for the tables that [`refusal`] names.
     pub(crate) fn of_tables(&self, tables: &[Table]) -> Vec<ByRow> {
-        let indexes: HashMap<&str, usize> =
-            self.sources.iter().enumerate().map(|(index, (name, _))| (&**name, index)).collect();
+        let names = self.sources.iter().map(|source| &*source.name);
+        let indexes: HashMap<&str, usize> = names.zip(0..).collect();
         let of_table = |table: &Table| {
             let mut rows: HashMap<Vec<key::Value>, Vec<Totals>> = HashMap::new();
             if refusal(&table.by).is_some() {
@@ -148,7 +165,7 @@ impl<'a> RowMetrics<'a> {
         }
     }
 
-    /// The metrics of a row with these totals, one of each source.
+    /// The metrics of a row with these totals, one of each source that serves.
     pub(crate) fn row(&self, totals: &[Totals]) -> Vec<RowMetric> {
         self.requested.iter().map(|one| self.metric(one, totals)).collect()
     }
@@ -156,16 +173,13 @@ impl<'a> RowMetrics<'a> {
     fn metric(&self, of: &RequestedMetric<'_>, totals: &[Totals]) -> RowMetric {
         let Requested { metric, .. } = of.requested;
         let mut row = RowMetric { metric: of.requested.name(), ..RowMetric::default() };
-        let indexes: BTreeSet<usize> = of.sources.values().copied().collect();
-        let parts: Vec<Part<'_>> = indexes
-            .into_iter()
-            .filter_map(|index| {
-                let (name, sampled) = self.sources.get(index)?;
-                Some(Part { index, name, sampled, totals: totals.get(index).copied()? })
-            })
+        let parts = self.sources.iter().zip(totals);
+        let parts: Vec<Part<'_>> = parts
+            .filter(|(source, _)| of.places.values().any(|&place| place == source.place))
+            .map(|(source, &totals)| Part { source, totals })
             .collect();
         let none: Vec<&str> =
-            parts.iter().filter(|part| part.totals.events == 0).map(|part| part.name).collect();
+            parts.iter().filter(|part| part.totals.events == 0).map(Part::name).collect();
         if !none.is_empty() {
             row.reason = Some(format!("no sample of {}", none.join(" and ")));
             return row;
@@ -173,9 +187,9 @@ impl<'a> RowMetrics<'a> {
         // The value of the formula if one source had `factor` times its events.
         let with = |changed: usize, factor: f64| {
             let value = |name: &str| {
-                let index = *of.sources.get(name)?;
-                let part = parts.iter().find(|part| part.index == index)?;
-                let factor = if index == changed { factor } else { 1.0 };
+                let place = *of.places.get(name)?;
+                let part = parts.iter().find(|part| part.source.place == place)?;
+                let factor = if place == changed { factor } else { 1.0 };
                 Some(Value::exact(part.events() * factor))
             };
             Some(metric.formula.value(false, &value)?.value)
@@ -188,24 +202,25 @@ impl<'a> RowMetrics<'a> {
         if few.is_empty() {
             row.value = Some(value);
         } else {
-            let few = few.iter().map(|part| format!("{} of {}", part.totals.samples, part.name));
+            let few = few.iter().map(|part| format!("{} of {}", part.totals.samples, part.name()));
             let few: Vec<String> = few.collect();
             row.reason = Some(format!("too few samples: {}", few.join(", ")));
         }
-        if let Some(in_step) = parts.iter().find(|part| part.sampled.in_step > 1) {
-            let reason = format!("the samples of {} are in step with what ran", in_step.name);
+        if let Some(in_step) = parts.iter().find(|part| part.source.sampled.in_step > 1) {
+            let reason = format!("the samples of {} are in step with what ran", in_step.name());
             row.reason.get_or_insert(reason);
             return row;
         }
         let mut bounds = Bounds::around(value);
         for part in &parts {
-            let Some(own) = part.sampled.log_bounds(part.totals) else {
+            let Some(own) = part.source.sampled.log_bounds(part.totals) else {
                 let reason =
-                    format!("{} took turns, and the error of its times is not known", part.name);
+                    format!("{} took turns, and the error of its times is not known", part.name());
                 row.reason.get_or_insert(reason);
                 return row;
             };
-            let ends = [own.up.exp(), (-own.down).exp()].map(|factor| with(part.index, factor));
+            let ends =
+                [own.up.exp(), (-own.down).exp()].map(|factor| with(part.source.place, factor));
             bounds.add(own, ends, part.is_few());
         }
         (row.low, row.high) = if few.is_empty() { bounds.both() } else { bounds.of_few() };
@@ -215,13 +230,15 @@ impl<'a> RowMetrics<'a> {
 
 /// The events of one source in a row.
 struct Part<'a> {
-    index: usize,
-    name: &'a str,
-    sampled: &'a Sampled,
+    source: &'a Serving,
     totals: Totals,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    fn name(&self) -> &'a str {
+        &self.source.name
+    }
+
     fn events(&self) -> f64 {
         float(self.totals.events)
     }

@@ -526,13 +526,19 @@ impl<'a> SideMetrics<'a> {
         self.0.iter().flat_map(RowMetrics::serving).collect()
     }
 
-    /// Those of a row, whose samples each of the sources has by run.
-    fn of_row(&self, runs: &Runs, by_source: &[Option<&Vec<Totals>>]) -> [Vec<RowMetric>; 2] {
+    /// Those of the row of this name.
+    fn of_row(
+        &self,
+        runs: &Runs,
+        of_sources: &[RowsByName<'_>],
+        name: &[String],
+    ) -> [Vec<RowMetric>; 2] {
         [0, 1].map(|side| {
-            let of_side = |parts: &&Vec<Totals>| sum(runs.sides(parts)[side]);
-            let totals =
-                by_source.iter().map(|parts| parts.as_ref().map(of_side).unwrap_or_default());
-            self.0[side].row(&totals.collect::<Vec<_>>())
+            let totals = self.0[side].places().map(|place| {
+                let (_, parts) = of_sources.get(place)?.get(name)?;
+                Some(sum(runs.sides(parts)[side]))
+            });
+            self.0[side].row(&totals.map(Option::unwrap_or_default).collect::<Vec<_>>())
         })
     }
 }
@@ -598,8 +604,7 @@ fn changes<'a>(
     let rows = rows.iter().map(|(name, (values, parts))| {
         let [parts_before, parts_after] = runs.sides(parts).map(sum);
         let [whole_before, whole_after] = runs.sides(&source.totals).map(sum);
-        let by_source = of_sources.iter().map(|rows| rows.get(name).map(|(_, parts)| parts));
-        let [metrics_before, metrics_after] = metrics.of_row(runs, &by_source.collect::<Vec<_>>());
+        let [metrics_before, metrics_after] = metrics.of_row(runs, of_sources, name);
         let side = |totals, whole, metrics| Totalled {
             totals,
             share: Share::weighted(totals, whole),

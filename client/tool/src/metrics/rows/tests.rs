@@ -116,3 +116,20 @@ fn what_no_samples_say_is_refused() {
     let fit = Key::ALL.into_iter().filter(|key| ![Key::Address, Key::Source].contains(key));
     assert_eq!(refusal(&fit.collect::<Vec<_>>()), None);
 }
+
+/// A stranger's recording of 12,000 sources at as many places took 8 s to compare, and would have had a
+/// place in memory for each source in each row.
+#[test]
+fn rows_have_totals_of_the_sources_that_serve_alone() {
+    let metrics = metrics();
+    let requested = metrics.requested(&["ipc".to_owned()]).expect("known");
+    let mut names: Vec<Arc<str>> = (0..1_000).map(|n| format!("s{n}").into()).collect();
+    names[17] = "FixedInstructions".into();
+    names[400] = "FixedCycles".into();
+    let [sampled, _] = sources();
+    let sources = names.into_iter().map(|name| (name, sampled)).collect();
+    let rows = RowMetrics::new(&metrics, &requested, sources).expect("both are there");
+    assert_eq!(rows.places().collect::<Vec<_>>(), [17, 400]);
+    let totals = [3_000, 1_000].map(|samples| Totals::alike(samples, 1_000));
+    assert_eq!(rows.row(&totals)[0].value, Some(3.0));
+}
