@@ -210,14 +210,19 @@ fn busiest_program(export: &Export<'_>, source: &SourceTotals) -> Option<usize> 
         *events = events.saturating_add(totals.events);
     }
     let recording = &export.samples.recording;
-    let program = |process: u32| {
-        let id = recording.process_ids.known_id(process)?;
-        let name = &recording.processes.iter().find(|process| process.id == id)?.name;
-        recording
-            .modules
-            .iter()
-            .position(|module| module.process == Some(id) && module.name.eq_ignore_ascii_case(name))
-    };
+    let mut names: HashMap<u32, &str> = HashMap::new();
+    for process in &recording.processes {
+        names.entry(process.id).or_insert(&process.name);
+    }
+    let mut programs: HashMap<u32, usize> = HashMap::new();
+    for (index, module) in recording.modules.iter().enumerate() {
+        if let Some(id) = module.process
+            && names.get(&id).is_some_and(|name| module.name.eq_ignore_ascii_case(name))
+        {
+            programs.entry(id).or_insert(index);
+        }
+    }
+    let program = |process: u32| programs.get(&recording.process_ids.known_id(process)?).copied();
     let mut by_events: Vec<(u32, u64)> = processes.into_iter().collect();
     by_events.sort_unstable_by_key(|&(process, events)| (Reverse(events), process));
     by_events.into_iter().find_map(|(process, _)| program(process))
