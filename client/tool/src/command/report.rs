@@ -185,7 +185,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         match (without_samples, options.by.as_slice()) {
             (Some(hint), _) if only_marks.is_some() => output.width().fitted(&hint) + "\n",
             (Some(hint), _) => text::without_samples(&report, &hint, width),
-            (None, []) if !options.stack => text::overview(&report, options, width),
+            (None, []) if !options.stack => text::overview(&report, options, metrics.0, width),
             (None, _) => {
                 let rows = options.most_rows();
                 let calls = options.rows.map_or(usize::MAX, |_| rows);

@@ -24,14 +24,20 @@ const SOURCES: usize = 8;
 
 /// A report that fits into [`LINES`]: how it was recorded, what was lost, the functions with the
 /// most samples, and how to see the rest.
-pub(super) fn overview(report: &Report, options: &args::Report, width: Width) -> String {
+pub(super) fn overview(
+    report: &Report,
+    options: &args::Report,
+    metrics: &Metrics,
+    width: Width,
+) -> String {
     let keys = keys(report);
     let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor`, `core` or \
                 `machine`; \
                 `--rows 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
-    let rest =
-        rest + &ipc(report, options).map_or_else(String::new, |line| width.prose(0, &line) + "\n");
+    let rest = rest
+        + &ipc(report, options, metrics)
+            .map_or_else(String::new, |line| width.prose(0, &line) + "\n");
     let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, SOURCES, width));
     let parts = report.tables.iter().filter(|table| table.by == keys);
@@ -58,8 +64,10 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
 }
 
 /// How to see the instructions per cycle of functions; nothing where metrics are shown.
-fn ipc(report: &Report, options: &args::Report) -> Option<String> {
-    let metrics = Metrics::built_in().ok().filter(|_| options.metrics.is_empty())?;
+fn ipc(report: &Report, options: &args::Report, metrics: &Metrics) -> Option<String> {
+    if !options.metrics.is_empty() {
+        return None;
+    }
     let sampled = |quantity: &str| {
         let mut names = report.sources.iter().map(|source| source.name.split(':').next());
         names.any(|name| name.and_then(|name| metrics.quantity(name)) == Some(quantity))
