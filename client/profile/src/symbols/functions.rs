@@ -6,9 +6,8 @@ use super::name::NameWriter;
 use super::sections::Sections;
 use super::unwind::Unwinding;
 use crate::budget::NAME;
-use rustc_hash::FxHashMap;
 use self_cell::self_cell;
-use std::cell::RefCell;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::fmt::Write;
 use std::ops::Range;
@@ -100,8 +99,9 @@ pub(super) struct Functions {
     /// Where each address's function is: a symbol may lie within another.
     segments: Vec<Segment>,
     demangler: Demangler,
-    /// The names of those that were looked up.
-    names: RefCell<FxHashMap<usize, Names>>,
+    /// The names of those that were looked up, one for each symbol of the table: a report looks a function
+    /// up for each of its addresses.
+    names: Box<[OnceCell<Names>]>,
 }
 
 /// The name of a function, and the others at its address.
@@ -126,7 +126,8 @@ impl Functions {
             segments(&table.all)
         });
         let demangler = Demangler::of(symbols.borrow_owner().length());
-        Self { symbols: Some(symbols), segments, demangler, names: RefCell::default() }
+        let names = symbols.borrow_dependent().all.iter().map(|_| OnceCell::new()).collect();
+        Self { symbols: Some(symbols), segments, demangler, names }
     }
 
     fn table(&self) -> Option<&SymbolTable<'_>> {
@@ -157,7 +158,6 @@ impl Functions {
     fn function(&self, index: usize) -> Option<Function> {
         let table = self.table()?;
         let &Symbol { name, start, end, .. } = table.all.get(index)?;
-        let mut names = self.names.borrow_mut();
         let shown = |name: &[u8]| {
             if name.len() < NAME {
                 self.demangler.shown(&String::from_utf8_lossy(name))
@@ -180,7 +180,7 @@ impl Functions {
             also.retain(|other| *other != own);
             (own, also.into())
         };
-        let (name, also) = names.entry(index).or_insert_with(all).clone();
+        let (name, also) = self.names.get(index)?.get_or_init(all).clone();
         Some(Function { name: name.to_string(), also, start, end: end.unwrap_or(start) })
     }
 
