@@ -221,10 +221,12 @@ pub(crate) mod tests {
         let args::Commands::Report(options) = arguments.expect("arguments").command else {
             panic!("this is report");
         };
+        let metrics = Metrics::built_in().expect("metrics");
         for columns in WIDTHS {
             let text = crate::output::style::plain(&overview(
                 &example(),
                 &options,
+                &metrics,
                 Width::of(Some(columns)),
             ));
             assert_screen(&format!("report-{columns}"), &text, columns);
