@@ -30,6 +30,7 @@ pub mod describe;
 pub mod errata;
 mod error;
 pub mod estimate;
+pub mod event_counts;
 pub mod events;
 pub mod float;
 #[cfg(feature = "models")]

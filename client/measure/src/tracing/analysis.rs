@@ -2,6 +2,7 @@
 
 pub mod counts;
 pub mod lives;
+pub mod part;
 mod processes;
 mod program_name;
 pub mod waits;

@@ -13,7 +13,7 @@ use crate::cli::args::{self, Selection};
 use crate::metrics::{MetricRow, Metrics};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::results::counts::{By, EventCounts};
+use crate::results::counts::By;
 use crate::results::errata::EventErrata;
 use crate::results::view::{CountedEvent, RowBuilder};
 use crate::run::recorder::STEP_NS;
@@ -108,7 +108,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         .map_err(|error| event_set.explain(error))?;
     let processors: Vec<Processor> = event_set.selected().copied().collect();
     let indexes = event_set.indexes();
-    let by_event = |counts: &[Vec<Count>]| EventCounts::new(&event_set, &indexes, None, counts);
+    let by_event = |counts: &[Vec<Count>]| event_set.event_counts(&indexes, None, counts);
     let mut counts = LiveCounts::new(
         &by_event,
         RowBuilder {

@@ -2,10 +2,11 @@
 
 use crate::output::number::{bound, optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record};
-use crate::results::counts::{Counts, CpuGroup, EventCounts};
+use crate::results::counts::{Counts, CpuGroup};
 use crate::select::time::nanoseconds;
 use halprof_measure::errata::Erratum;
 use halprof_measure::estimate::Estimate;
+use halprof_measure::event_counts::EventCounts;
 use halprof_measure::float::float;
 use halprof_measure::selection::format_processors;
 use halprof_measure::statistics::{Summary, rounded_mean};

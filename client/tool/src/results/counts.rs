@@ -1,12 +1,9 @@
-//! What was counted: an estimate for each event on each processor that can count it.
+//! What a run has counted, and which processors are a row of it.
 
-use crate::select::event_set::EventSet;
 use crate::select::periods::Period;
 use halprof_measure::describe;
-use halprof_measure::estimate::Estimate;
-use shared_types::request::counts::Count;
+use halprof_measure::event_counts::EventCounts;
 use shared_types::request::machine::Processor;
-use std::collections::BTreeMap;
 
 /// What one run has counted, in one pass or in several.
 #[derive(Default)]
@@ -26,18 +23,6 @@ pub(crate) struct Pass {
     /// Slices of multiplexing that the busiest processor needs.
     pub(crate) slices: u32,
     pub(crate) periods: Vec<Period>,
-}
-
-/// What one event has counted.
-pub(crate) struct EventCounts {
-    /// Its index in the event set.
-    pub(crate) event: usize,
-    /// The pass in which it was counted, from 1, if there are several.
-    pub(crate) pass: Option<u32>,
-    /// The processors that can count it.
-    pub(crate) by_processor: BTreeMap<u32, Estimate>,
-    /// The selected processors that cannot count it.
-    pub(crate) excluded_cpus: Vec<u32>,
 }
 
 /// Processors whose counts are added up.
@@ -70,60 +55,19 @@ impl Counts {
     }
 }
 
-impl EventCounts {
-    /// What the events at these indexes have counted: `counts` has for each processor one count for
-    /// each of them.
-    pub(crate) fn new(
-        event_set: &EventSet,
-        indexes: &[usize],
-        pass: Option<u32>,
-        counts: &[Vec<Count>],
-    ) -> Vec<Self> {
-        let mut all = Vec::new();
-        for (column, &index) in indexes.iter().enumerate() {
-            let Some(event) = event_set.events.get(index) else {
-                continue;
-            };
-            let count_on = |processor: &Processor| {
-                let able = event_set.counts_on(event, processor);
-                counts.get(processor.index as usize)?.get(column).filter(|_| able)
-            };
-            let mut counted = Self {
-                event: index,
-                pass,
-                by_processor: BTreeMap::new(),
-                excluded_cpus: Vec::new(),
-            };
-            for processor in event_set.selected() {
-                match count_on(processor) {
-                    Some(count) => {
-                        counted.by_processor.insert(processor.index, Estimate::new(count));
-                    }
-                    None => counted.excluded_cpus.push(processor.index),
-                }
-            }
-            all.push(counted);
-        }
-        all
-    }
-
-    /// The sum over some processors.
-    pub(crate) fn sum(&self, members: &[u32]) -> Estimate {
-        Estimate::sum(members.iter().filter_map(|member| self.by_processor.get(member).copied()))
-    }
-
-    /// The processors that count it, in the groups that have rows of their own.
-    pub(crate) fn groups(&self, processors: &[Processor], by: By) -> Vec<CpuGroup> {
-        let mut groups: Vec<CpuGroup> = Vec::new();
+impl CpuGroup {
+    /// The processors that count an event, in the groups that have rows of their own.
+    pub(crate) fn of(counts: &EventCounts, processors: &[Processor], by: By) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
         for processor in processors {
-            if !self.by_processor.contains_key(&processor.index) {
+            if !counts.by_processor.contains_key(&processor.index) {
                 continue;
             }
             let core_type = describe::core_type(processor).filter(|_| by != By::Machine);
             let last = groups.iter_mut().find(|group| group.core_type == core_type);
             match last.filter(|_| by != By::Processor) {
                 Some(group) => group.members.push(processor.index),
-                None => groups.push(CpuGroup {
+                None => groups.push(Self {
                     processor: (by == By::Processor).then_some(processor.index),
                     core_type,
                     members: vec![processor.index],
@@ -131,14 +75,8 @@ impl EventCounts {
             }
         }
         if groups.is_empty() && by == By::Machine {
-            groups.push(CpuGroup { processor: None, core_type: None, members: Vec::new() });
+            groups.push(Self { processor: None, core_type: None, members: Vec::new() });
         }
         groups
-    }
-
-    /// The members on which the source was never on a counter.
-    pub(crate) fn never_scheduled(&self, members: &[u32]) -> impl Iterator<Item = u32> {
-        let estimates = members.iter().filter_map(|member| self.by_processor.get_key_value(member));
-        estimates.filter(|(_, one)| one.never_scheduled_cpus != 0).map(|(&member, _)| member)
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::metrics::{Counted, MetricRow, Metrics, Requested};
 use crate::results::count_row::{CountRow, complete};
-use crate::results::counts::{By, Counts, CpuGroup, EventCounts};
+use crate::results::counts::{By, Counts, CpuGroup};
 use crate::results::errata::EventErrata;
 use crate::select::event_set::EventSet;
 use halprof_measure::errata::Erratum;
+use halprof_measure::event_counts::EventCounts;
 use halprof_measure::selection::{EventSpec, format_processors};
 use halprof_measure::statistics::confidence_of_mean;
 use shared_types::request::machine::Processor;
@@ -144,7 +145,7 @@ impl RowBuilder<'_> {
         let Some(event) = self.events.get(counts.event) else {
             return Vec::new();
         };
-        let groups = counts.groups(&self.processors, by).into_iter();
+        let groups = CpuGroup::of(counts, &self.processors, by).into_iter();
         let row = |group: CpuGroup| CountRow {
             source: event.label.clone(),
             event: counts.event,

@@ -7,13 +7,10 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands};
 use crate::run::runner::{Every, Runner};
-use halprof_measure::tracing::analysis::counts::Sums;
 use halprof_measure::tracing::session::{
     SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
 };
 use indicatif::ProgressBar;
-use shared_types::request::counts::Count;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// How often the session is asked for its state.
@@ -46,24 +43,6 @@ pub(crate) struct Traced {
     /// The sampled sources with the intervals that were in force.
     pub(crate) sampled: Vec<SampledSource>,
     pub(crate) elapsed_ns: u64,
-}
-
-/// Adds what context switches counted on each processor in a part of a session. The counters run all the
-/// time, so a source is never off; what is not attributed to a slice is not extrapolated.
-pub(crate) fn add_to_counts(
-    totals: &mut [Vec<Count>],
-    part: &BTreeMap<u32, Sums>,
-    elapsed_ns: u64,
-) {
-    for (processor, counts) in totals.iter_mut().enumerate() {
-        let sums = u32::try_from(processor).ok().and_then(|number| part.get(&number));
-        for (source, count) in counts.iter_mut().enumerate() {
-            (count.enabled, count.running) = (elapsed_ns, elapsed_ns);
-            let counted = sums.and_then(|sums| sums.counts.get(source)).copied().unwrap_or(0);
-            let counted = u64::try_from(counted).unwrap_or(u64::MAX);
-            count.counted = count.counted.saturating_add(counted);
-        }
-    }
 }
 
 /// Runs once while a session traces. A program begins after the session, so that all of it is traced.

@@ -11,6 +11,7 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, types_of};
+use halprof_measure::event_counts::EventCounts;
 use halprof_measure::selection::{self, EventSpec, Item, format_processors};
 use halprof_measure::tracing::session::plan::is_paced_by_clock;
 use halprof_measure::{Connection, Setup};
@@ -413,6 +414,24 @@ impl EventSet {
             columns.map(|column| count(column).unwrap_or_default()).collect()
         });
         counts.collect()
+    }
+
+    /// What the events at these indexes have counted, by [`Self::counts`].
+    pub(crate) fn event_counts(
+        &self,
+        indexes: &[usize],
+        pass: Option<u32>,
+        counts: &[Vec<Count>],
+    ) -> Vec<EventCounts> {
+        let events = indexes.iter().enumerate();
+        let events = events.filter_map(|(column, &index)| {
+            let event = self.events.get(index)?;
+            Some(EventCounts::new(index, pass, self.selected(), |processor| {
+                let count = counts.get(processor.index as usize)?.get(column).copied();
+                count.filter(|_| self.counts_on(event, processor))
+            }))
+        });
+        events.collect()
     }
 
     /// For each event at these indexes, the index of the specification that this CPU type counts.

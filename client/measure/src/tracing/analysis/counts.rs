@@ -180,11 +180,6 @@ impl TraceCounts {
         let facts = TraceFacts::of(&trace);
         counter.finish(facts).map_err(|why| Error::bad_file(path, why, RECORD))
     }
-
-    /// The process of a cell.
-    pub fn process_of(&self, cell: &Cell) -> &Process {
-        &self.processes[self.threads[cell.thread].thread.process]
-    }
 }
 
 /// What the switches of one processor span.

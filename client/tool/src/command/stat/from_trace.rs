@@ -12,7 +12,7 @@ use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{seconds, thousands};
 use crate::output::{MachineInfo, Output};
-use crate::results::counts::{By, Counts, EventCounts, Pass};
+use crate::results::counts::{By, Counts, Pass};
 use crate::results::errata::EventErrata;
 use crate::results::view::{CountedEvent, RowBuilder};
 use crate::run::scope::Scope;
@@ -20,10 +20,12 @@ use crate::select::filters::Names;
 use crate::select::time;
 use crate::target::limits::{self, MeasuredBy};
 use halprof_measure::describe;
-use halprof_measure::estimate::Estimate;
+use halprof_measure::event_counts::EventCounts;
 use halprof_measure::float::float;
 use halprof_measure::selection;
 use halprof_measure::tracing::analysis::counts::{Cell, Query, Sums, TraceCounts};
+use halprof_measure::tracing::analysis::lives::Process;
+use halprof_measure::tracing::analysis::part::TracePart;
 use halprof_measure::tracing::session::plan::TraceEvent;
 use halprof_profile::file::{Recording, is_recording};
 use shared_types::request::machine::Processor;
@@ -126,25 +128,17 @@ pub(super) struct TraceMeasurement<'a> {
     options: &'a args::Stat,
     output: &'a Output,
     evaluation: Evaluation<'a>,
-    passes: Vec<TracePassCounts<'a>>,
+    passes: Vec<TracePass<'a>>,
 }
 
-/// The trace of a pass, and which of its cells are shown.
-struct TracePassCounts<'a> {
-    counts: &'a TraceCounts,
+/// The trace of a pass.
+struct TracePass<'a> {
+    /// What the shown processes did in it.
+    shown: TracePart<'a>,
     /// Its number, if there are several.
     number: Option<u32>,
     /// The index of its first event among those of all passes.
     first_event: usize,
-    /// The cells of the processes that are shown.
-    cells: Vec<&'a Cell>,
-}
-
-/// What a thread or a process did.
-struct Part<'a, K> {
-    key: K,
-    cells: Vec<&'a Cell>,
-    sums: Sums,
 }
 
 impl<'a> TraceMeasurement<'a> {
@@ -172,16 +166,12 @@ impl<'a> TraceMeasurement<'a> {
         };
         let shown = Names::new(&options.process);
         let mut first_event = 0;
+        let is_shown = |process: &Process| shown.pass_process(process.name.as_deref(), process.id);
         let passes = (1..).zip(passes).map(|(number, counts)| {
-            let is_shown = |cell: &&Cell| {
-                let process = counts.process_of(cell);
-                shown.pass_process(process.name.as_deref(), process.id)
-            };
-            let pass = TracePassCounts {
-                counts,
+            let pass = TracePass {
+                shown: counts.of_processes(is_shown),
                 number: (passes.len() > 1).then_some(number),
                 first_event,
-                cells: counts.cells.iter().filter(is_shown).collect(),
             };
             first_event += counts.sources.len();
             pass
@@ -221,13 +211,13 @@ impl<'a> TraceMeasurement<'a> {
     ) -> Result<u32> {
         let mut counts = Counts::default();
         for pass in &self.passes {
-            counts.add(pass.summary(), self.by_processor(pass, &pass.cells));
+            counts.add(pass.summary(), self.events(pass, &pass.shown));
         }
-        let traced = self.passes.first().map(|pass| pass.counts.processors.clone());
+        let traced = self.passes.first().map(|pass| pass.shown.trace.processors.clone());
         let scope = Scope { processors: traced.unwrap_or_default(), ..scope };
         let mut result = self.evaluation.result(&[counts], machine, scope);
         for pass in &self.passes {
-            self.divide(pass, &pass.cells, &mut result.rows);
+            self.divide(pass, &pass.shown, &mut result.rows);
         }
         let trace = TraceRow::new(&self.passes, &self.options.process, file);
         // Machine-wide totals report the time at the edges of the trace separately, so only counts
@@ -238,7 +228,7 @@ impl<'a> TraceMeasurement<'a> {
         }
         let mut of_trace = trace.warnings();
         let processes = &self.options.process;
-        if !processes.is_empty() && self.passes.iter().all(|pass| pass.cells.is_empty()) {
+        if !processes.is_empty() && self.passes.iter().all(|pass| pass.shown.is_empty()) {
             of_trace.push(format!("no thread of process {} ran", processes.join(", ")));
         }
         self.output.warn_all(&of_trace);
@@ -248,73 +238,77 @@ impl<'a> TraceMeasurement<'a> {
         result.unknown_ns = Some(trace.unknown.total_ns());
         result.trace = Some(trace);
         let status = writer.finish(result)?;
-        let is_damaged = self.passes.iter().any(|pass| !pass.counts.damage.is_empty());
+        let is_damaged = self.passes.iter().any(|pass| !pass.shown.trace.damage.is_empty());
         Ok(if is_damaged { INCOMPLETE } else { status })
     }
 
-    /// What these cells of a pass counted on each processor.
-    fn by_processor(&self, pass: &TracePassCounts<'_>, cells: &[&Cell]) -> Vec<EventCounts> {
-        let mut sums = summed(cells, |cell| u32::from(cell.processor));
+    /// What each event counted in a part of a pass.
+    fn events(&self, pass: &TracePass<'_>, part: &TracePart<'_>) -> Vec<EventCounts> {
         // A processor on which nothing ran counted nothing, and has no row of its own.
-        if self.evaluation.view.by != By::Processor {
-            for &processor in &pass.counts.processors {
-                sums.entry(processor).or_default();
-            }
-        }
-        pass.events(&sums)
+        let idle = match self.evaluation.view.by {
+            By::Processor => &[][..],
+            By::Machine | By::CoreType => &part.trace.processors,
+        };
+        let counted = part.events(idle).into_iter();
+        let of_pass = |counts: EventCounts| EventCounts {
+            event: pass.first_event + counts.event,
+            pass: pass.number,
+            ..counts
+        };
+        counted.map(of_pass).collect()
     }
 
     /// The intervals in which something was switched.
-    fn intervals(&self, pass: &TracePassCounts<'_>) -> Result<Vec<Interval>> {
+    fn intervals(&self, pass: &TracePass<'_>) -> Result<Vec<Interval>> {
         let Some(length) = query(self.options)?.interval_ns else {
             return Ok(Vec::new());
         };
-        let last = pass.cells.last().map(|cell| cell.interval);
-        let parts = pass.cells.chunk_by(|one, next| one.interval == next.interval);
-        let interval = |cells: &[&Cell]| {
-            let number = cells[0].interval;
+        let parts = pass.shown.divided(|cell| cell.interval);
+        let interval = |(number, part): (&u64, &TracePart<'_>)| {
             let start_ns = number * length.get();
-            let end_ns = start_ns.saturating_add(length.get()).min(pass.counts.elapsed_ns);
+            let end_ns = start_ns.saturating_add(length.get()).min(part.trace.elapsed_ns);
             let span = Span { run: None, pass: pass.number, start_ns, end_ns };
-            let interval = self.interval(pass, cells, &span);
-            Interval { last: last == Some(number), ..interval }
+            self.interval(pass, part, &span)
         };
-        Ok(parts.map(interval).collect())
+        let mut intervals: Vec<Interval> = parts.iter().map(interval).collect();
+        if let Some(last) = intervals.last_mut() {
+            last.last = true;
+        }
+        Ok(intervals)
     }
 
-    fn interval(&self, pass: &TracePassCounts<'_>, cells: &[&Cell], span: &Span) -> Interval {
-        let events = self.by_processor(pass, cells);
-        let mut interval = self.evaluation.interval(span, &Counts { events, ..Counts::default() });
-        self.divide(pass, cells, &mut interval.rows);
+    fn interval(&self, pass: &TracePass<'_>, part: &TracePart<'_>, span: &Span) -> Interval {
+        let counts = Counts { events: self.events(pass, part), ..Counts::default() };
+        let mut interval = self.evaluation.interval(span, &counts);
+        self.divide(pass, part, &mut interval.rows);
         interval
     }
 
     /// All that was counted, as one interval.
     pub(super) fn whole(&self, span: &Span) -> Interval {
-        let cells = |pass: &TracePassCounts<'_>| self.interval(pass, &pass.cells, span);
-        self.passes
-            .first()
-            .map_or_else(|| self.evaluation.interval(span, &Counts::default()), cells)
+        self.passes.first().map_or_else(
+            || self.evaluation.interval(span, &Counts::default()),
+            |pass| self.interval(pass, &pass.shown, span),
+        )
     }
 
     /// What the shown threads did on each processor.
-    pub(super) fn by_processor_of_all(&self) -> BTreeMap<u32, Sums> {
-        let cells: Vec<&Cell> = self.passes.iter().flat_map(|pass| pass.cells.clone()).collect();
-        summed(&cells, |cell| u32::from(cell.processor))
+    pub(super) fn by_processor(&self) -> BTreeMap<u32, Sums> {
+        self.passes.first().map_or_else(BTreeMap::new, |pass| pass.shown.by_processor())
     }
 
     /// Adds the rows of the threads or processes, if they are requested.
-    fn divide(&self, pass: &TracePassCounts<'_>, cells: &[&Cell], rows: &mut StatRows) {
+    fn divide(&self, pass: &TracePass<'_>, part: &TracePart<'_>, rows: &mut StatRows) {
         match self.options.by {
-            Some(DivideBy::Thread) => rows.by_thread.extend(self.thread_rows(pass, cells)),
-            Some(DivideBy::Process) => rows.by_process.extend(self.process_rows(pass, cells)),
+            Some(DivideBy::Thread) => rows.by_thread.extend(self.thread_rows(pass, part)),
+            Some(DivideBy::Process) => rows.by_process.extend(self.process_rows(pass, part)),
             None => {}
         }
     }
 
     /// A row for each thread, type of core and source.
-    fn thread_rows(&self, pass: &TracePassCounts<'_>, cells: &[&Cell]) -> Vec<PartRow> {
-        let TraceCounts { threads, .. } = pass.counts;
+    fn thread_rows(&self, pass: &TracePass<'_>, part: &TracePart<'_>) -> Vec<PartRow> {
+        let TraceCounts { threads, .. } = part.trace;
         let core_types: BTreeMap<u32, &str> = self
             .evaluation
             .view
@@ -323,66 +317,59 @@ impl<'a> TraceMeasurement<'a> {
             .filter_map(|one| Some((one.index, describe::core_type(one)?)))
             .collect();
         let core_type = |cell: &Cell| core_types.get(&cell.processor.into()).copied();
-        let parts = parts(cells, |cell| (cell.thread, core_type(cell)));
+        let parts = part.divided(|cell| (cell.thread, core_type(cell)));
         let parts = largest_first(parts, |(thread, _)| threads[*thread].thread.id == 0);
-        let rows = parts.iter().flat_map(|part| {
-            let (index, core_type) = part.key;
-            let thread = &threads[index].thread;
+        let rows = parts.iter().flat_map(|((index, core_type), part, sums)| {
+            let thread = &threads[*index].thread;
             let of_process = ThreadOfProcess {
                 id: thread.id,
                 name: thread.name.clone(),
                 started_ns: thread.started_ns,
-                core_type,
+                core_type: *core_type,
             };
-            self.rows(pass, part, thread.process, Some(&of_process))
+            self.rows(pass, (part, sums), thread.process, Some(&of_process))
         });
         rows.collect()
     }
 
     /// A row for each process and source.
-    fn process_rows(&self, pass: &TracePassCounts<'_>, cells: &[&Cell]) -> Vec<PartRow> {
-        let TraceCounts { threads, processes, .. } = pass.counts;
-        let mut all = Sums::default();
-        pass.counts.cells.iter().for_each(|cell| all.add(&cell.sums));
-        let parts = parts(cells, |cell| threads[cell.thread].thread.process);
+    fn process_rows(&self, pass: &TracePass<'_>, part: &TracePart<'_>) -> Vec<PartRow> {
+        let TraceCounts { threads, processes, .. } = part.trace;
+        let all = part.trace.of_processes(|_| true).sums();
+        let parts = part.divided(|cell| threads[cell.thread].thread.process);
         let parts = largest_first(parts, |process| processes[*process].id == Some(0));
-        let mut rows = Vec::new();
-        for part in &parts {
-            let of_part = self.rows(pass, part, part.key, None).into_iter();
-            rows.extend(of_part.zip(&all.counts).map(|(row, &total)| {
+        let rows = parts.iter().flat_map(|(process, part, sums)| {
+            let rows = self.rows(pass, (part, sums), *process, None).into_iter();
+            rows.zip(&all.counts).map(|(row, &total)| {
                 let share = float(row.value) / float(total.max(1));
-                PartRow {
-                    of_count: Some(ShareOfCount { error: None, share, samples: None }),
-                    ..row
-                }
-            }));
-        }
-        rows
+                let of_count = Some(ShareOfCount { error: None, share, samples: None });
+                PartRow { of_count, ..row }
+            })
+        });
+        rows.collect()
     }
 
     /// A row for each source of a part, with what the switches say besides.
-    fn rows<K>(
+    fn rows(
         &self,
-        pass: &TracePassCounts<'_>,
-        part: &Part<'_, K>,
+        pass: &TracePass<'_>,
+        (part, sums): (&TracePart<'_>, &Sums),
         process: usize,
         thread: Option<&ThreadOfProcess>,
     ) -> Vec<PartRow> {
-        let Part { cells, sums, .. } = part;
-        let events = pass.events(&summed(cells, |cell| u32::from(cell.processor)));
-        let processors = pass.counts.processors.len().max(1) as u64;
-        let time_ns = pass.counts.elapsed_ns.saturating_mul(processors);
-        let complete = cells.iter().all(|cell| pass.counts.threads[cell.thread].complete);
+        let counts = Counts { events: self.events(pass, part), ..Counts::default() };
+        let processors = part.trace.processors.len().max(1) as u64;
+        let time_ns = part.trace.elapsed_ns.saturating_mul(processors);
         let switched = Switched {
             switches: sums.switches,
             time_ns: sums.time_ns,
-            complete,
-            metrics: self.evaluation.view.metrics_of_sums(Counts { events, ..Counts::default() }),
+            complete: part.is_complete(),
+            metrics: self.evaluation.view.metrics_of_sums(counts),
             time_share: float(sums.time_ns) / float(time_ns.max(1)),
             is_first: false,
         };
-        let process = &pass.counts.processes[process];
-        let counts = pass.counts.sources.iter().zip(&sums.counts).enumerate();
+        let process = &part.trace.processes[process];
+        let counts = part.trace.sources.iter().zip(&sums.counts).enumerate();
         let rows = counts.map(|(index, (source, &value))| PartRow {
             process: process.name.clone(),
             id: process.id,
@@ -396,38 +383,15 @@ impl<'a> TraceMeasurement<'a> {
     }
 }
 
-impl TracePassCounts<'_> {
-    /// Whether all that the shown threads did is in the counts.
-    fn is_complete(&self) -> bool {
-        let threads = &self.counts.threads;
-        self.cells.iter().all(|cell| threads[cell.thread].complete)
-    }
-
+impl TracePass<'_> {
     fn summary(&self) -> Pass {
+        let TraceCounts { sources, elapsed_ns, .. } = self.shown.trace;
         Pass {
-            events: (self.first_event..).take(self.counts.sources.len()).collect(),
-            elapsed_ns: self.counts.elapsed_ns,
+            events: (self.first_event..).take(sources.len()).collect(),
+            elapsed_ns: *elapsed_ns,
             slices: 1,
             periods: Vec::new(),
         }
-    }
-
-    /// What each event counted, by the sums over each processor.
-    fn events(&self, sums: &BTreeMap<u32, Sums>) -> Vec<EventCounts> {
-        let estimate = |source: usize, sums: &Sums| {
-            let count = sums.counts.get(source).copied().unwrap_or(0);
-            Estimate::exact(count, sums.counted_ns.into())
-        };
-        let events = (0..self.counts.sources.len()).map(|source| EventCounts {
-            event: self.first_event + source,
-            pass: self.number,
-            by_processor: sums
-                .iter()
-                .map(|(&processor, sums)| (processor, estimate(source, sums)))
-                .collect(),
-            excluded_cpus: Vec::new(),
-        });
-        events.collect()
     }
 }
 
@@ -442,36 +406,30 @@ fn processors(passes: &[TraceCounts], machine: &[Processor]) -> Vec<Processor> {
     indexes.into_iter().map(processor).collect()
 }
 
-fn parts<'a, K: Ord>(cells: &[&'a Cell], key: impl Fn(&Cell) -> K) -> Vec<Part<'a, K>> {
-    let mut parts: BTreeMap<K, (Vec<&Cell>, Sums)> = BTreeMap::new();
-    for &cell in cells {
-        let (cells, sums) = parts.entry(key(cell)).or_default();
-        cells.push(cell);
-        sums.add(&cell.sums);
-    }
-    parts.into_iter().map(|(key, (cells, sums))| Part { key, cells, sums }).collect()
-}
-
-/// Sorts parts: those with the most time first, the idle ones last.
-fn largest_first<K>(mut parts: Vec<Part<'_, K>>, is_idle: impl Fn(&K) -> bool) -> Vec<Part<'_, K>> {
-    parts.sort_by_key(|part| (is_idle(&part.key), Reverse(part.sums.time_ns)));
+/// The parts with their sums: those with the most time first, the idle ones last.
+fn largest_first<K>(
+    parts: BTreeMap<K, TracePart<'_>>,
+    is_idle: impl Fn(&K) -> bool,
+) -> Vec<(K, TracePart<'_>, Sums)> {
+    let parts = parts.into_iter().map(|(key, part)| {
+        let sums = part.sums();
+        (key, part, sums)
+    });
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_by_key(|(key, _, sums)| (is_idle(key), Reverse(sums.time_ns)));
     parts
-}
-
-fn summed<K: Ord>(cells: &[&Cell], key: impl Fn(&Cell) -> K) -> BTreeMap<K, Sums> {
-    parts(cells, key).into_iter().map(|part| (part.key, part.sums)).collect()
 }
 
 impl TraceRow {
     /// What is true of the traces of all passes together: `processes` are those that are shown.
-    fn new(passes: &[TracePassCounts<'_>], processes: &[String], file: Option<&Path>) -> Self {
+    fn new(passes: &[TracePass<'_>], processes: &[String], file: Option<&Path>) -> Self {
         let mut row = Self {
             file: file.map(|file| file.display().to_string()),
             processes: processes.to_vec(),
             ..Self::default()
         };
-        row.complete = passes.iter().all(TracePassCounts::is_complete);
-        for TracePassCounts { counts, .. } in passes {
+        row.complete = passes.iter().all(|pass| pass.shown.is_complete());
+        for counts in passes.iter().map(|pass| pass.shown.trace) {
             let switches = counts.cells.iter().map(|cell| cell.sums.switches);
             row.switches = switches.fold(row.switches, u64::saturating_add);
             row.unknown.add(&counts.unknown);
@@ -482,9 +440,10 @@ impl TraceRow {
             }
         }
         row.notes = row.notes();
-        let remarks = passes.iter().flat_map(|pass| pass.counts.remarks.iter().cloned());
+        let remarks = passes.iter().flat_map(|pass| pass.shown.trace.remarks.iter().cloned());
         row.notes.extend(remarks);
-        row.doubts = passes.iter().flat_map(|pass| pass.counts.doubts.iter().cloned()).collect();
+        row.doubts =
+            passes.iter().flat_map(|pass| pass.shown.trace.doubts.iter().cloned()).collect();
         row
     }
 

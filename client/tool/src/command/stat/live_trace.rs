@@ -13,8 +13,8 @@ use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands};
 use crate::results::errata::EventErrata;
 use crate::run::runner::{Every, Runner, Tick};
-use crate::run::tracing::add_to_counts;
 use halprof_measure::tracing::analysis::counts::{Counter, Query, TraceCounts, TraceFacts};
+use halprof_measure::tracing::analysis::part::add_to_snapshot;
 use halprof_measure::tracing::live::{Delivery, Missing};
 use halprof_measure::tracing::session::plan::TraceEvent;
 use halprof_measure::tracing::session::{TraceRequest, Tracing};
@@ -183,7 +183,7 @@ impl LiveMeasurement<'_> {
         let span = Span { run: None, pass: pass.number, start_ns, end_ns: elapsed_ns };
         let interval = traces.whole(&span);
         counting.last_ns = elapsed_ns;
-        add_to_counts(&mut counting.totals, &traces.by_processor_of_all(), elapsed_ns);
+        add_to_snapshot(&mut counting.totals, &traces.by_processor(), elapsed_ns);
         self.writer.write(Interval { last: is_last, ..interval })?;
         if let (true, Some(exposition)) = (is_last, &mut self.exposition) {
             exposition.publish(counting.totals.clone(), 0)?;

@@ -10,7 +10,7 @@ use crate::cli::args;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
 use crate::output::{Output, changes};
-use crate::results::counts::{Counts, EventCounts, Pass};
+use crate::results::counts::{Counts, Pass};
 use crate::run::interrupt::interrupted;
 use crate::run::recorder;
 use crate::run::runner::{Every, Runner};
@@ -18,6 +18,7 @@ use crate::select::event_set::EventSet;
 use crate::select::periods;
 use crate::select::time::{self, TIME_UNITS_A_SECOND};
 use crate::target::context::Context;
+use halprof_measure::event_counts::EventCounts;
 use halprof_measure::{Session, rates};
 use halprof_profile::file::inventory::Inventory;
 use indicatif::ProgressBar;
@@ -79,7 +80,7 @@ impl PassId<'_> {
     ) -> Interval {
         let counted =
             rates::Interval::between(&before.counts, &now.counts, evaluation.view.frequency);
-        let events = EventCounts::new(event_set, self.events, self.pass, counted.counts());
+        let events = event_set.event_counts(self.events, self.pass, counted.counts());
         let span =
             Span { run: self.run, pass: self.pass, start_ns: before.time_ns, end_ns: now.time_ns };
         evaluation.interval(&span, &Counts { events, ..Counts::default() })
@@ -307,6 +308,6 @@ impl<'a> Measurement<'a> {
                 periods::of_counting(event_set, of.events, &effective)
             },
         };
-        Ok((pass, EventCounts::new(event_set, of.events, of.pass, &end.counts)))
+        Ok((pass, event_set.event_counts(of.events, of.pass, &end.counts)))
     }
 }

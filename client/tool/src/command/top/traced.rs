@@ -2,13 +2,12 @@
 
 use super::sampled::LiveSamples;
 use crate::output::error::{Error, Result};
-use crate::results::counts::EventCounts;
-use crate::run::tracing::add_to_counts;
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use crate::target::machine_id;
-use halprof_measure::estimate::Estimate;
-use halprof_measure::tracing::analysis::counts::{Counter, Query, Sums, TraceFacts};
+use halprof_measure::event_counts::EventCounts;
+use halprof_measure::tracing::analysis::counts::{Counter, Query, TraceFacts};
+use halprof_measure::tracing::analysis::part::add_to_snapshot;
 use halprof_measure::tracing::live::{Delivery, Missing};
 use halprof_measure::tracing::session::plan::TraceEvent;
 use halprof_measure::tracing::session::{SampledSource, TraceRequest, Tracing};
@@ -16,7 +15,6 @@ use halprof_profile::file::{DeliveredSamples, Metadata, Period, Recording, Sourc
 use shared_types::Sample;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
-use std::collections::BTreeMap;
 
 /// The times of counts are in nanoseconds.
 pub(super) const NANOSECONDS: u64 = 1_000_000_000;
@@ -125,11 +123,7 @@ impl<'a> TracedCounts<'a> {
         delivery.flush(*tracing, &mut |event| counter.event(event))?;
         check_threads(counter.threads())?;
         let part = counter.take(TraceFacts::default());
-        let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
-        for cell in &part.cells {
-            sums.entry(cell.processor.into()).or_default().add(&cell.sums);
-        }
-        add_to_counts(totals, &sums, elapsed_ns);
+        add_to_snapshot(totals, &part.by_processor(), elapsed_ns);
         Ok(totals.clone())
     }
 
@@ -159,19 +153,11 @@ pub(super) fn by_event(
     processors: &[Processor],
     counts: &[Vec<Count>],
 ) -> Vec<EventCounts> {
-    let event = |event: usize| {
-        let by_processor = processors.iter().filter_map(|processor| {
-            let count = counts.get(processor.index as usize)?.get(event)?;
-            Some((processor.index, Estimate::new(count)))
-        });
-        EventCounts {
-            event,
-            pass: None,
-            by_processor: by_processor.collect(),
-            excluded_cpus: Vec::new(),
-        }
+    let count_of = |event: usize, processor: &Processor| {
+        counts.get(processor.index as usize)?.get(event).copied()
     };
-    (0..events).map(event).collect()
+    let counted = |event| EventCounts::new(event, None, processors, |one| count_of(event, one));
+    (0..events).map(counted).collect()
 }
 
 fn check_threads(threads: usize) -> Result<()> {
