@@ -75,13 +75,10 @@ impl Figure {
             worse: Some(WorseWhen::More),
         }
     }
-}
 
-impl Figure {
-    /// Whether another is the same figure, of another run.
-    fn is_like(&self, other: &Self) -> bool {
-        let place = |figure: &Self| (figure.processor, figure.core_type.clone());
-        self.name == other.name && place(self) == place(other)
+    /// The processors that it is of.
+    fn place(&self) -> (Option<u32>, Option<&str>) {
+        (self.processor, self.core_type.as_deref())
     }
 
     fn bounded(&self) -> Option<Bounded> {
@@ -186,29 +183,22 @@ impl<T: Compared> Earlier<T> {
         let warnings = self.differences(&now);
         let [before, after]: [Vec<Figure>; 2] = [&self.result, &now]
             .map(|result| result.figures().into_iter().filter_map(&asked).collect());
-        let place = |figure: &Figure| (figure.processor, figure.core_type.clone());
         let earlier = |figure: &Figure| {
-            let there = || before.iter().filter(|one| place(one) == place(figure));
+            let there = || before.iter().filter(|one| one.place() == figure.place());
             let named = there().find(|one| one.name == figure.name);
             named.or_else(|| there().find(|one| same(&one.name, &figure.name)))
         };
-        let pairs = after.iter().filter_map(|figure| Some((earlier(figure)?, figure)));
-        let rows: Vec<DiffRow> = pairs
-            .clone()
-            .filter_map(|(before, after)| DiffRow::new(before, after, limit))
-            .collect();
-        let is_compared = |figure: &&Figure| {
-            !rows.iter().any(|row| {
-                row.metric == figure.name
-                    && row.processor == figure.processor
-                    && row.core_type == figure.core_type
-            })
-        };
-        let mut left: Vec<&str> =
-            after.iter().filter(is_compared).map(|figure| figure.name.as_str()).collect();
-        let is_paired =
-            |one: &&Figure| !pairs.clone().any(|(before, _)| std::ptr::eq(before, *one));
-        left.extend(before.iter().filter(is_paired).map(|figure| figure.name.as_str()));
+        let (mut rows, mut left, mut paired) = (Vec::new(), Vec::new(), Vec::new());
+        for figure in &after {
+            let earlier = earlier(figure);
+            paired.extend(earlier);
+            match earlier.and_then(|before| DiffRow::new(before, figure, limit)) {
+                Some(row) => rows.push(row),
+                None => left.push(figure.name.as_str()),
+            }
+        }
+        let is_unpaired = |one: &&Figure| !paired.iter().any(|other| std::ptr::eq(*other, *one));
+        left.extend(before.iter().filter(is_unpaired).map(|figure| figure.name.as_str()));
         left.dedup();
         if rows.is_empty() {
             return Err(Error::usage(
@@ -296,9 +286,10 @@ impl Diff {
         let (mut rows, mut left) = (Vec::new(), Vec::new());
         for figure in first {
             let in_each = pairs.iter().map(|pair| {
-                let [before, after] = pair.each_ref().map(|run| {
-                    run.iter().find(|one| one.is_like(figure)).and_then(Figure::bounded)
-                });
+                let is_like =
+                    |one: &&Figure| one.name == figure.name && one.place() == figure.place();
+                let [before, after] =
+                    pair.each_ref().map(|run| run.iter().find(is_like).and_then(Figure::bounded));
                 before.zip(after)
             });
             match in_each.collect::<Option<Vec<_>>>().and_then(|values| paired(&values)) {
@@ -339,15 +330,6 @@ impl DiffRow {
         compared: Comparison,
         limit: Option<f64>,
     ) -> Self {
-        let Comparison { ratio, error, verdict } = compared;
-        let beyond = |limit: f64| match (after.worse, ratio.zip(error)) {
-            (Some(WorseWhen::More), Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
-            (Some(WorseWhen::Fewer), Some((ratio, error))) => ratio + error < 1.0 - limit / 100.0,
-            // From nothing to something is more than any part of it.
-            (Some(WorseWhen::More), None) => ratio.is_none() && verdict == Verdict::More,
-            (Some(WorseWhen::Fewer), None) => ratio.is_none() && verdict == Verdict::Fewer,
-            (None, _) => false,
-        };
         Self {
             metric: after.name.clone(),
             unit: after.unit.clone(),
@@ -357,7 +339,9 @@ impl DiffRow {
             after: value,
             compared,
             worse: after.worse,
-            failed: limit.is_some_and(beyond),
+            failed: limit
+                .zip(after.worse)
+                .is_some_and(|(limit, worse)| is_worse(&compared, worse, limit)),
         }
     }
 
@@ -380,19 +364,43 @@ impl DiffRow {
 
     /// What got worse, and by how much.
     fn failure(&self, limit: f64) -> String {
-        let (before, after) = (self.figure(self.before), self.figure(self.after));
-        let change = self.compared.ratio.map_or_else(String::new, |ratio| {
-            let bound = self.compared.error.filter(|&error| error != 0.0);
-            let bound = bound.map(|error| format!(" ±{:.2}", (error * 1e4).ceil() / 100.0));
-            format!(", {:+.2} %{}", (ratio - 1.0) * 100.0, bound.unwrap_or_default())
-        });
         let place = self.processor.map(|one| format!(" on processor {one}"));
-        format!(
-            "{}{} got worse by more than {limit} %: {before} before, {after} now{change}",
-            self.metric,
-            place.unwrap_or_default()
+        let what = format!("{}{}", self.metric, place.unwrap_or_default());
+        got_worse(
+            &what,
+            [self.before, self.after].map(|one| self.figure(one)),
+            &self.compared,
+            limit,
         )
     }
+}
+
+/// Whether a figure got worse by more than so many percent, beyond its bound.
+pub(crate) fn is_worse(compared: &Comparison, worse: WorseWhen, limit: f64) -> bool {
+    let Comparison { ratio, error, verdict } = *compared;
+    match (worse, ratio.zip(error)) {
+        (WorseWhen::More, Some((ratio, error))) => ratio - error > 1.0 + limit / 100.0,
+        (WorseWhen::Fewer, Some((ratio, error))) => ratio + error < 1.0 - limit / 100.0,
+        // From nothing to something is more than any part of it.
+        (WorseWhen::More, None) => ratio.is_none() && verdict == Verdict::More,
+        (WorseWhen::Fewer, None) => ratio.is_none() && verdict == Verdict::Fewer,
+    }
+}
+
+/// What got worse by more than the limit, and by how much.
+pub(crate) fn got_worse(
+    what: &str,
+    [before, after]: [String; 2],
+    compared: &Comparison,
+    limit: f64,
+) -> String {
+    let change = compared.ratio.map_or_else(String::new, |ratio| {
+        // Rounded up, never down.
+        let bound = compared.error.filter(|&error| error != 0.0);
+        let bound = bound.map(|error| format!(" ±{:.2}", (error * 1e4).ceil() / 100.0));
+        format!(", {:+.2} %{}", (ratio - 1.0) * 100.0, bound.unwrap_or_default())
+    });
+    format!("{what} got worse by more than {limit} %: {before} before, {after} now{change}")
 }
 
 impl Record for DiffRow {

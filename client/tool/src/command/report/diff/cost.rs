@@ -1,8 +1,10 @@
 //! What a part of the samples stands for in the runs before and after, and how the two compare.
 
 use super::BySource;
+use crate::metrics::WorseWhen;
 use crate::metrics::sampled::Sampled;
 use crate::output::number::{seconds, thousands};
+use crate::results::diff::{got_worse, is_worse};
 use halprof_measure::float::float;
 use halprof_measure::statistics::comparison::{Bounded, Comparison, SAME_WITHIN, Verdict};
 use halprof_measure::statistics::proportion::NORMAL_95;
@@ -178,26 +180,19 @@ impl Change {
         }
     }
 
-    /// Judged by `--fail-above`. What is new has no ratio: the whole has its events too.
+    /// Judged by `--fail-above`. The verdict is strict because a table has many rows. What is new has no
+    /// ratio and does not fail: the whole has its events too.
     pub(super) fn judged(self, limit: Option<f64>) -> Self {
-        let Comparison { ratio, error, verdict } = self.compared;
-        let failed = limit.zip(ratio).zip(error).is_some_and(|((limit, ratio), error)| {
-            verdict == Verdict::More && ratio - error > 1.0 + limit / 100.0
-        });
+        let Self { compared, .. } = self;
+        let is_clear = compared.verdict == Verdict::More && compared.ratio.is_some();
+        let failed =
+            limit.is_some_and(|limit| is_clear && is_worse(&compared, WorseWhen::More, limit));
         Self { failed, ..self }
     }
 
     /// What got worse by more than the limit, and by how much.
     pub(super) fn failure(&self, what: &str, limit: f64) -> String {
-        let [before, after] = self.events();
-        let Comparison { ratio, error, .. } = self.compared;
-        let percent = |fraction: f64| fraction * 100.0;
-        format!(
-            "{what} got worse by more than {limit} %: {before} before, {after} now, {:+.2} % ±{:.2}",
-            percent(ratio.unwrap_or(1.0) - 1.0),
-            // Rounded up, never down.
-            percent((error.unwrap_or(0.0) * 1e4).ceil() / 1e4),
-        )
+        got_worse(what, self.events(), &self.compared, limit)
     }
 
     /// With the seconds of events that are units of 100 ns.
