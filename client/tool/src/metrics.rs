@@ -49,6 +49,9 @@ pub(crate) struct Metrics {
     all: Vec<Metric>,
     /// The parts of the slots, by microarchitecture.
     topdown: Vec<TopDownMetric>,
+    /// The sources whose samples show where a part of the slots comes from, best first, by the part's name
+    /// in lower case.
+    pub(crate) topdown_causes: BTreeMap<String, Vec<String>>,
     default: Vec<String>,
     /// Whether threads share cores on the machine: the value of `smt_on`.
     smt: bool,
@@ -209,6 +212,8 @@ struct Document {
     metric: Vec<MetricToml>,
     #[serde(default)]
     topdown: Vec<WrittenTopDown>,
+    #[serde(default)]
+    topdown_cause: BTreeMap<Spanned<String>, Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -251,6 +256,9 @@ impl Metrics {
                 let metric = metrics.topdown_metric(written)?;
                 metrics.topdown.push(metric);
             }
+            let causes = document.topdown_cause.into_iter();
+            metrics.topdown_causes =
+                causes.map(|(part, sources)| (part.into_inner(), sources)).collect();
             Ok(())
         });
         added.map_err(|wrong| Error::Internal(format!("metrics.toml: {}", wrong.why)))?;
@@ -285,9 +293,10 @@ impl Metrics {
     /// Adds the metrics of a user's text.
     fn add(&mut self, text: &str) -> MetricResult<()> {
         let document = parse(text)?;
-        if let Some(topdown) = document.topdown.first() {
+        let topdown = document.topdown.first().map(|part| &part.name);
+        if let Some(name) = topdown.or_else(|| document.topdown_cause.keys().next()) {
             // Each of these may name others, and only our own are known to end.
-            return Err(wrong(&topdown.name, "parts of the top-down method cannot be added"));
+            return Err(wrong(name, "parts of the top-down method cannot be added"));
         }
         self.add_metrics(&document)
     }

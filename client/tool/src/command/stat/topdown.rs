@@ -25,7 +25,7 @@ const OFF: f64 = 1.0;
 const UNKNOWN: &str = "unknown";
 const TOO_FEW: &str = "too few slices";
 
-/// Words in the names of level-2 parts that have another cause than the sources of `causes.csv`, so that
+/// Words in the names of level-2 parts that have another cause than the sources of `topdown_cause`, so that
 /// sampling these would show nothing.
 const OF_OTHER_CAUSE: [&str; 5] = ["core", "cpu", "clears", "restarts", "bandwidth"];
 
@@ -156,7 +156,7 @@ impl CpuType {
             divided: parts_to(2).into_iter().filter_map(|part| part.parent).collect(),
             errors: BTreeMap::new(),
             refused,
-            causes: causes(catalog, &known.processor),
+            causes: causes(metrics, catalog, &known.processor),
         }
     }
 
@@ -369,17 +369,14 @@ fn counted<'a>(sums: &[(&'a str, Estimate)], frequency: u64) -> Vec<Counted<'a>>
     sums.iter().filter_map(counted).collect()
 }
 
-/// For each part, the first source of the table that a processor can count.
-fn causes(catalog: &Catalog, processor: &Processor) -> BTreeMap<String, String> {
-    let rows = csv::Reader::from_reader(include_bytes!("topdown/causes.csv").as_slice());
-    let mut causes = BTreeMap::new();
-    for (part, source) in rows.into_deserialize::<(String, String)>().flatten() {
-        let event = countable(&source, catalog);
-        if event.is_some_and(|event| catalog.counts_on(&event, processor)) {
-            causes.entry(part).or_insert(source);
-        }
-    }
-    causes
+/// For each part, the first of its causes that a processor can count.
+fn causes(metrics: &Metrics, catalog: &Catalog, processor: &Processor) -> BTreeMap<String, String> {
+    let is_counted = |source: &&String| {
+        countable(source, catalog).is_some_and(|event| catalog.counts_on(&event, processor))
+    };
+    let causes = metrics.topdown_causes.iter();
+    let causes = causes.map(|(part, sources)| Some((part, sources.iter().find(is_counted)?)));
+    causes.flatten().map(|(part, source)| (part.clone(), source.clone())).collect()
 }
 
 impl Record for TopDownRow {
