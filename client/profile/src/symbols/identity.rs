@@ -1,7 +1,8 @@
-//! Which build a file is: names and dates cannot tell, these identifiers can.
+//! Which build a file or a module is: names and dates cannot tell, these identifiers can.
 
 use super::trust::is_device;
-use crate::file::Identity;
+use crate::file::{Identity, Module};
+use rustc_hash::FxHashMap;
 use std::fmt;
 
 impl Identity {
@@ -66,6 +67,60 @@ impl fmt::Display for Identity {
     }
 }
 
+/// These identify a build if its linker recorded nothing: the time stamp, the size and the path.
+type FileFacts = (Option<u32>, u64, String);
+
+/// The build of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum ModuleBuild {
+    /// The identity that its linker recorded, without the path of the PDB.
+    Identity(String),
+    File(FileFacts),
+}
+
+impl Module {
+    /// Whether both are loads of one build: their identities are the same or, if one of them has none,
+    /// their time stamps, sizes and paths.
+    pub fn is_same_build(&self, other: &Self) -> bool {
+        if !self.name.eq_ignore_ascii_case(&other.name) {
+            return false;
+        }
+        match (&self.identity, &other.identity) {
+            (Some(own), Some(others)) => own.is_same_build(others),
+            _ => self.file_facts() == other.file_facts(),
+        }
+    }
+
+    /// Its build, as far as the module itself tells it.
+    pub(crate) fn build(&self) -> ModuleBuild {
+        match &self.identity {
+            Some(identity) => ModuleBuild::Identity(identity.to_string().to_lowercase()),
+            None => ModuleBuild::File(self.file_facts()),
+        }
+    }
+
+    fn file_facts(&self) -> FileFacts {
+        let path = self.path.as_deref().unwrap_or_default();
+        let stamp = self.stamp.map(|stamp| stamp.time);
+        (stamp, self.end.saturating_sub(self.start), path.to_lowercase())
+    }
+}
+
+/// The build of each module. A trace may lack the identity of some loads. Such a module is of the same
+/// build as one with an identity, if their time stamps, sizes and paths are equal.
+pub(super) fn builds(modules: &[Module]) -> Vec<ModuleBuild> {
+    let identified = modules.iter().filter(|module| module.identity.is_some());
+    let identified: FxHashMap<FileFacts, ModuleBuild> =
+        identified.map(|module| (module.file_facts(), module.build())).collect();
+    let build = |module: &Module| match module.build() {
+        ModuleBuild::File(facts) => {
+            identified.get(&facts).cloned().unwrap_or(ModuleBuild::File(facts))
+        }
+        build @ ModuleBuild::Identity(_) => build,
+    };
+    modules.iter().map(build).collect()
+}
+
 /// The last component of a Windows or Unix path, if it names a file.
 pub(super) fn file_name(path: &str) -> Option<&str> {
     let name = path.rsplit(['\\', '/']).next()?;
@@ -82,8 +137,9 @@ fn capitals(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::file::Stamp;
 
     const GUID: [u8; 16] = [0x78, 0x56, 0x34, 0x12, 0xBC, 0x9A, 0xF0, 0xDE, 1, 2, 3, 4, 5, 6, 7, 8];
 
@@ -113,5 +169,32 @@ mod tests {
         assert!(!a.is_same_build(&Identity::pdb(GUID, 2, b"a.pdb")));
         assert!(!a.is_same_build(&Identity::build_id(&GUID)));
         assert_eq!(Identity::build_id(&[0xAB, 1]).to_string(), "build-id ab01");
+    }
+
+    pub(crate) fn module(path: &str, time: u32) -> Module {
+        let name = path.rsplit('\\').next().unwrap_or_default().to_owned();
+        let stamp = (time != 0).then_some(Stamp { time, size: 0x1000 });
+        Module { name, path: Some(path.to_owned()), end: 0x1000, stamp, ..Module::default() }
+    }
+
+    pub(crate) fn with_identity(path: &str, byte: u8) -> Module {
+        Module { identity: Some(Identity::build_id(&[byte; 8])), ..module(path, 0) }
+    }
+
+    #[test]
+    fn a_build_is_known_by_its_identity_and_else_by_its_file() {
+        let (a, b) = (module(r"C:\A\p.dll", 3), module(r"C:\B\p.dll", 5));
+        for (one, other, same) in [
+            (&a, &a, true),
+            (&a, &b, false),
+            (&a, &module(r"c:\a\P.dll", 3), true),
+            (&a, &module(r"C:\A\p.dll", 4), false),
+            (&with_identity(r"C:\A\p.dll", 1), &with_identity(r"C:\B\p.dll", 1), true),
+            (&with_identity(r"C:\A\p.dll", 1), &with_identity(r"C:\A\p.dll", 2), false),
+            (&with_identity(r"C:\A\p.dll", 1), &module(r"C:\A\p.dll", 0), true),
+            (&a, &Module { end: 0x2000, ..a.clone() }, false),
+        ] {
+            assert_eq!(one.is_same_build(other), same, "{one:?} {other:?}");
+        }
     }
 }

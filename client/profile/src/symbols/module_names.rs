@@ -1,6 +1,7 @@
 //! Names the modules of a recording. Different builds with the same name get names that tell them
 //! apart, and one build has one name, however its loads spell it.
 
+use super::identity::builds;
 use crate::file::{Identity, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -8,45 +9,6 @@ use std::sync::Arc;
 /// A shown name has at most so many parts of the module's path. The number of the build is shorter than
 /// more of them.
 const PARTS_MAX: usize = 4;
-
-/// These identify a build if its linker recorded nothing: the time stamp, the size and the path.
-type FileFacts = (Option<u32>, u64, String);
-
-/// The build of a module.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Build {
-    /// The identity that its linker recorded, without the path of the PDB.
-    Identity(String),
-    File(FileFacts),
-}
-
-impl Module {
-    /// Whether both are loads of one build: their identities are the same or, if one of them has none,
-    /// their time stamps, sizes and paths.
-    pub fn is_same_build(&self, other: &Self) -> bool {
-        if !self.name.eq_ignore_ascii_case(&other.name) {
-            return false;
-        }
-        match (&self.identity, &other.identity) {
-            (Some(own), Some(others)) => own.is_same_build(others),
-            _ => self.file_facts() == other.file_facts(),
-        }
-    }
-
-    /// Its build, as far as the module itself tells it.
-    pub(crate) fn build(&self) -> Build {
-        match &self.identity {
-            Some(identity) => Build::Identity(identity.to_string().to_lowercase()),
-            None => Build::File(self.file_facts()),
-        }
-    }
-
-    fn file_facts(&self) -> FileFacts {
-        let path = self.path.as_deref().unwrap_or_default();
-        let stamp = self.stamp.map(|stamp| stamp.time);
-        (stamp, self.end.saturating_sub(self.start), path.to_lowercase())
-    }
-}
 
 /// The names under which the modules of a recording are shown.
 #[derive(Debug, Default)]
@@ -102,19 +64,6 @@ impl ModuleNames {
     }
 }
 
-/// The build of each module. A trace may lack the identity of some loads. Such a module is of the same
-/// build as one with an identity, if their time stamps, sizes and paths are equal.
-fn builds(modules: &[Module]) -> Vec<Build> {
-    let identified = modules.iter().filter(|module| module.identity.is_some());
-    let identified: FxHashMap<FileFacts, Build> =
-        identified.map(|module| (module.file_facts(), module.build())).collect();
-    let build = |module: &Module| match module.build() {
-        Build::File(facts) => identified.get(&facts).cloned().unwrap_or(Build::File(facts)),
-        build @ Build::Identity(_) => build,
-    };
-    modules.iter().map(build).collect()
-}
-
 /// Names for modules of different builds that have one name: the shortest ends of their paths that
 /// differ, and the number of the build where no path tells it.
 fn names(builds: &[&Module]) -> Vec<String> {
@@ -161,17 +110,7 @@ fn end_of_path(path: &str, parts: usize) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Stamp;
-
-    fn module(path: &str, time: u32) -> Module {
-        let name = path.rsplit('\\').next().unwrap_or_default().to_owned();
-        let stamp = (time != 0).then_some(Stamp { time, size: 0x1000 });
-        Module { name, path: Some(path.to_owned()), end: 0x1000, stamp, ..Module::default() }
-    }
-
-    fn with_identity(path: &str, byte: u8) -> Module {
-        Module { identity: Some(Identity::build_id(&[byte; 8])), ..module(path, 0) }
-    }
+    use crate::symbols::identity::tests::{module, with_identity};
 
     fn shown(modules: &[Module]) -> Vec<String> {
         let names = ModuleNames::of(modules);
@@ -215,23 +154,6 @@ mod tests {
             ),
         ] {
             assert_eq!(shown(&modules), expected);
-        }
-    }
-
-    #[test]
-    fn a_build_is_known_by_its_identity_and_else_by_its_file() {
-        let (a, b) = (module(r"C:\A\p.dll", 3), module(r"C:\B\p.dll", 5));
-        for (one, other, same) in [
-            (&a, &a, true),
-            (&a, &b, false),
-            (&a, &module(r"c:\a\P.dll", 3), true),
-            (&a, &module(r"C:\A\p.dll", 4), false),
-            (&with_identity(r"C:\A\p.dll", 1), &with_identity(r"C:\B\p.dll", 1), true),
-            (&with_identity(r"C:\A\p.dll", 1), &with_identity(r"C:\A\p.dll", 2), false),
-            (&with_identity(r"C:\A\p.dll", 1), &module(r"C:\A\p.dll", 0), true),
-            (&a, &Module { end: 0x2000, ..a.clone() }, false),
-        ] {
-            assert_eq!(one.is_same_build(other), same, "{one:?} {other:?}");
         }
     }
 }
