@@ -35,6 +35,7 @@ use shared_types::Sample;
 use source_totals::{SourceTotals, whole_time};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use totals::Totals;
 
@@ -42,8 +43,8 @@ use totals::Totals;
 pub(crate) struct Aggregate {
     pub(crate) recording: Recording,
     pub(crate) filter: BoundFilter,
-    pub(crate) locations: ResolvedLocations,
-    groups: Groups,
+    pub(crate) locations: Rc<ResolvedLocations>,
+    groups: Rc<Groups>,
     /// The sources that were not on a counter all the time.
     slices: BTreeMap<u16, Slices>,
 }
@@ -59,15 +60,27 @@ impl Aggregate {
     ) -> Result<Self> {
         Ok(Self {
             filter: BoundFilter::new(filter, &recording)?,
-            locations: ResolvedLocations::resolve(
+            locations: Rc::new(ResolvedLocations::resolve(
                 &groups.locations(&recording.stacks),
                 symbols,
                 filter,
                 keys,
-            ),
+            )),
             slices: recording.slices(),
-            groups,
+            groups: Rc::new(groups),
             recording,
+        })
+    }
+
+    /// The same groups by a filter that differs in its sources alone: the others decide how locations
+    /// are resolved.
+    pub(crate) fn with_sources_of(&self, filter: &Filter) -> Result<Self> {
+        Ok(Self {
+            filter: BoundFilter::new(filter, &self.recording)?,
+            locations: Rc::clone(&self.locations),
+            groups: Rc::clone(&self.groups),
+            slices: self.slices.clone(),
+            recording: self.recording.clone(),
         })
     }
 

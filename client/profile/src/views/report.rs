@@ -60,6 +60,36 @@ impl Query {
         tables.chain(call_tree).chain([base]).collect()
     }
 
+    /// The files of a session, summed up, and their symbols.
+    fn aggregate(
+        &self,
+        session: &[&Path],
+        symbol_path: &SymbolPath,
+    ) -> Result<(Aggregate, Symbols)> {
+        let (recording, groups) = aggregate_files(session, &self.filter, &self.group_by())?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        Ok((self.aggregate_of(recording, groups, &mut symbols)?, symbols))
+    }
+
+    fn aggregate_of(
+        &self,
+        recording: Recording,
+        groups: Groups,
+        symbols: &mut Symbols,
+    ) -> Result<Aggregate> {
+        let mut keys: Vec<Key> = self.tables.iter().flatten().copied().collect();
+        if self.call_tree {
+            keys.extend(CallTree::RESOLVED);
+        }
+        Aggregate::new(recording, groups, &self.filter, &keys, symbols)
+    }
+
+    /// The same query of all sources.
+    fn of_all_sources(&self) -> Self {
+        let filter = Filter { sources: Vec::new(), ..self.filter.clone() };
+        Self { filter, ..self.clone() }
+    }
+
     /// Whether it asks for callers or totals that only call stacks can give. Inlined functions have
     /// callers even without call stacks; `has_inlined` says whether there are any.
     fn lacks_stacks(&self, has_inlined: bool) -> bool {
@@ -285,9 +315,20 @@ impl Report {
         query: &Query,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        let (recording, groups) = aggregate_files(session, &query.filter, &query.group_by())?;
-        let mut symbols = Symbols::open(&recording, symbol_path);
-        Self::new(recording, groups, query, &mut symbols)
+        let (aggregate, symbols) = query.aggregate(session, symbol_path)?;
+        Ok(Self::of(aggregate, query, &symbols))
+    }
+
+    /// Reads and sums up the files of a session once for `query`, and for the same query of all sources.
+    fn read_with_all_sources(
+        session: &[&Path],
+        query: &Query,
+        symbol_path: &SymbolPath,
+    ) -> Result<[Self; 2]> {
+        let (aggregate, symbols) = query.aggregate(session, symbol_path)?;
+        let of_all = query.of_all_sources();
+        let all = Self::of(aggregate.with_sources_of(&of_all.filter)?, &of_all, &symbols);
+        Ok([Self::of(aggregate, query, &symbols), all])
     }
 
     /// Sums up the waits of a trace, as samples of where each thread went on, with the nanoseconds that
@@ -297,7 +338,8 @@ impl Report {
         let (recording, groups) =
             aggregate(waits.as_mut(), &TimeRange::default(), &query.group_by(), |_| {})?;
         let mut symbols = Symbols::open(&recording, symbol_path);
-        Self::new(recording, groups, query, &mut symbols)
+        let aggregate = query.aggregate_of(recording, groups, &mut symbols)?;
+        Ok(Self::of(aggregate, query, &symbols))
     }
 
     /// Sums up the samples that [`Live::take`] gave, within any span of time. The files that `symbols`
@@ -310,21 +352,12 @@ impl Report {
         let mut aggregator = Aggregator::new(&query.group_by());
         aggregator.add(without_stacks(&samples));
         symbols.renew(&recording);
-        Self::new(recording, aggregator.finish(), query, symbols)
+        let aggregate = query.aggregate_of(recording, aggregator.finish(), symbols)?;
+        Ok(Self::of(aggregate, query, symbols))
     }
 
-    fn new(
-        recording: Recording,
-        groups: Groups,
-        query: &Query,
-        symbols: &mut Symbols,
-    ) -> Result<Self> {
+    fn of(aggregate: Aggregate, query: &Query, symbols: &Symbols) -> Self {
         let base = query.filter.group_by();
-        let mut keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
-        if query.call_tree {
-            keys.extend(CallTree::RESOLVED);
-        }
-        let aggregate = Aggregate::new(recording, groups, &query.filter, &keys, symbols)?;
         let sources = aggregate.sources(base);
         let builder = ReportBuilder { aggregate: &aggregate, sources: &sources, query };
         let tables = query.tables.iter().map(|by| builder.table(by, base.with(by))).collect();
@@ -348,7 +381,7 @@ impl Report {
         let has_inlined = aggregate.locations.has_inlined();
         let recording = aggregate.recording;
         let report = Self { recording, sources, total, tables, call_trees, symbols, has_inlined };
-        Ok(report.with_times())
+        report.with_times()
     }
 
     /// Says how much processor time the events of rows are.

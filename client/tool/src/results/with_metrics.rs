@@ -53,9 +53,8 @@ pub(crate) fn read(
     if requested.is_empty() {
         return Ok((Report::read_all(files, query, path)?, BTreeSet::new()));
     }
-    let wide = widened(query);
-    let mut report = Report::read_all(files, &wide, path)?;
-    let all = with_all_sources(files, wide, path)?;
+    // A metric in the rows of cycles needs other sources than cycles.
+    let (mut report, all) = Report::read_all_with_all_sources(files, &widened(query), path)?;
     let all = all.as_ref().unwrap_or(&report);
     let recordings = sessions(files)?.len();
     let metrics = RowMetrics::of_report(metrics, requested, all, recordings)?;
@@ -73,20 +72,6 @@ pub(crate) fn widened(query: &Query) -> Query {
     let mut query = Query { rows: None, ..query.clone() };
     query.tables.push(vec![Key::Processor]);
     query
-}
-
-/// The report with the samples of all sources, also of those that `--source` does not name; `None` if it
-/// names none. A metric in the rows of cycles needs other sources than cycles.
-fn with_all_sources(
-    files: &[PathBuf],
-    mut query: Query,
-    path: &SymbolPath,
-) -> Result<Option<Report>> {
-    if query.filter.sources.is_empty() {
-        return Ok(None);
-    }
-    query.filter.sources.clear();
-    Ok(Some(Report::read_all(files, &query, path)?))
 }
 
 fn keep_first(section: &mut SourceSection, rows: usize) {

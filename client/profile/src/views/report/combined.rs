@@ -35,6 +35,32 @@ impl Report {
         combined(all, query).ok_or_else(no_recording)?.checked(query)
     }
 
+    /// The same as [`Self::read_all`], and the report of the same query of all sources, by one pass over
+    /// the files. `None` if the query names no sources.
+    pub fn read_all_with_all_sources<P: AsRef<Path>>(
+        paths: &[P],
+        query: &Query,
+        symbol_path: &SymbolPath,
+    ) -> Result<(Self, Option<Self>)> {
+        if query.filter.sources.is_empty() {
+            return Ok((Self::read_all(paths, query, symbol_path)?, None));
+        }
+        let sessions = sessions(paths)?;
+        if let [session] = sessions.as_slice() {
+            let [named, all] = Self::read_with_all_sources(session, query, symbol_path)?;
+            return Ok((named.checked(query)?, Some(all)));
+        }
+        let unlimited = Query { rows: None, ..query.clone() };
+        let (mut named, mut all) = (Vec::new(), Vec::new());
+        for session in sessions {
+            let [one, of_all] = Self::read_with_all_sources(&session, &unlimited, symbol_path)?;
+            named.push(one);
+            all.push(of_all);
+        }
+        let named = combined(named, query).ok_or_else(no_recording)?.checked(query)?;
+        Ok((named, combined(all, &query.of_all_sources())))
+    }
+
     /// Reads and sums up several recordings, each by itself: one report for each of their
     /// [`sessions`].
     pub fn read_each<P: AsRef<Path>>(
