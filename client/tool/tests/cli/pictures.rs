@@ -1,8 +1,7 @@
 //! Do pages and pictures look as they should in a real browser?
 
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
-use crate::cli::support::{self, json, text};
-use crate::cli::trace_cases::shared;
+use crate::cli::support::{self, json, shared_text, text};
 use halprof_profile::export::{self, Export, Format, TrackBy};
 use halprof_profile::number::thousands;
 use serde_json::{Value, json as value};
@@ -212,7 +211,7 @@ fn check_against_report(name: &str, file: &str, choices: &[Choice]) {
 
 #[test]
 fn a_page_of_call_stacks_says_what_report_says() {
-    let Some(file) = shared("etw/files/net.4.5.2.x64.etl") else { return };
+    let Some(file) = shared_text("etw/files/net.4.5.2.x64.etl") else { return };
     let choice = |steps, options| Choice { steps, options };
     check_against_report(
         "net.4.5.2.x64",
@@ -233,7 +232,7 @@ fn a_page_of_call_stacks_says_what_report_says() {
 
 #[test]
 fn a_page_of_several_sources_says_what_report_says() {
-    let Some(file) = shared("etw/files/artificial_pmc.etl") else { return };
+    let Some(file) = shared_text("etw/files/artificial_pmc.etl") else { return };
     let choice = |steps, options| Choice { steps, options };
     check_against_report(
         "artificial_pmc",
@@ -275,7 +274,7 @@ fn a_page_of_a_modelled_recording_says_what_report_says() {
 
 #[test]
 fn a_page_is_used_by_mouse_and_by_keys() {
-    let Some(file) = shared("etw/files/net.4.5.2.x64.etl") else { return };
+    let Some(file) = shared_text("etw/files/net.4.5.2.x64.etl") else { return };
     let Some(foreign) = Foreign::find() else { return };
     let (_folder, recording) = support::folder();
     let page = recording.with_extension("html");

@@ -206,6 +206,11 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
+/// The path of such a file or folder as an argument.
+pub(crate) fn shared_text(name: &str) -> Option<String> {
+    shared(name).map(|path| text(&path).to_owned())
+}
+
 /// A new folder, and the path of a recording in it.
 pub(crate) fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");

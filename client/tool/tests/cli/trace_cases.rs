@@ -1,6 +1,6 @@
 //! Traces that others made or found, each with what is true of it.
 
-use crate::cli::support::{folder, halprof, json, text};
+use crate::cli::support::{folder, halprof, json, shared_text, text};
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::processor::{CounterSample, Sample};
 use serde_json::{Value, json};
@@ -9,16 +9,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-
-/// A file of the shared folder, or nothing with a message.
-pub(crate) fn shared(name: &str) -> Option<String> {
-    let path = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/{}"), name);
-    let exists = Path::new(&path).exists();
-    if !exists {
-        eprintln!("skipped: no {path}");
-    }
-    exists.then_some(path)
-}
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
@@ -47,7 +37,7 @@ fn samples_have_the_process_that_ran() {
         ("etw/files/net.4.5.x86.etl", &[("null", 0)]),
     ];
     for (name, expected) in cases {
-        let Some(file) = shared(name) else { return };
+        let Some(file) = shared_text(name) else { return };
         let report = json(&format!("report {file} --by process --source Timer"));
         let found = samples_by(&report, &["process_name"]);
         for (process, samples) in expected {
@@ -59,7 +49,7 @@ fn samples_have_the_process_that_ran() {
 /// A session of a driver's software tracing (WPP) and the samples are in one file.
 #[test]
 fn messages_between_samples_are_skipped() {
-    let Some(file) = shared("cases/strangers/etl-wpp-message/wpp.etl") else { return };
+    let Some(file) = shared_text("cases/strangers/etl-wpp-message/wpp.etl") else { return };
     let ran = halprof(&format!("report {file} --by process"));
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     let report = json(&format!("report {file} --by process"));
@@ -70,7 +60,9 @@ fn messages_between_samples_are_skipped() {
 /// Windows writes the name of a process in a code page: three processes, each in another.
 #[test]
 fn processes_have_the_names_that_their_images_have() {
-    let Some(file) = shared("cases/strangers/process-name-not-ascii/names.etl") else { return };
+    let Some(file) = shared_text("cases/strangers/process-name-not-ascii/names.etl") else {
+        return;
+    };
     let report = json(&format!("report {file} --by process"));
     let found = samples_by(&report, &["process_name"]);
     let expected = [("größe.exe", 20), ("温度スイッチ.exe", 10), ("привет.exe", 30)];
@@ -83,10 +75,10 @@ fn processes_have_the_names_that_their_images_have() {
 /// All kinds of a trace, with what independent readers count of each.
 #[test]
 fn each_kind_of_event_is_listed_with_its_number() {
-    let Some(manifest) = shared("etw/files/manifest.json") else { return };
+    let Some(manifest) = shared_text("etw/files/manifest.json") else { return };
     let manifest: Value = serde_json::from_slice(&fs::read(manifest).expect("read")).expect("JSON");
     for (name, expected) in manifest.as_object().expect("files") {
-        let Some(file) = shared(&format!("etw/files/{name}")) else { continue };
+        let Some(file) = shared_text(&format!("etw/files/{name}")) else { continue };
         let found = json(&format!("report --events {file}"));
         assert_eq!(found["events"], expected["events"], "{name}");
         let kinds = expected["kinds"].as_object().expect("kinds");
@@ -103,7 +95,7 @@ fn each_kind_of_event_is_listed_with_its_number() {
             assert!(numbers.into_iter().any(|number| *number == row["events"]), "{name}: {row}");
         }
     }
-    let net = shared("etw/files/net.4.5.2.x64.etl").expect("beside it");
+    let net = shared_text("etw/files/net.4.5.2.x64.etl").expect("beside it");
     let found = json(&format!("report --events {net}"));
     let sample = list(&found["rows"]).iter().find(|row| row["name"] == "SampleProf").expect("one");
     assert_eq!((&sample["provider_name"], &sample["read"]), (&json!("PerfInfo"), &json!(true)));
@@ -156,7 +148,7 @@ fn samples_are_of_threads_interrupts_and_deferred_calls() {
 /// A session that preallocates its file has not closed it when somebody copies it.
 #[test]
 fn a_copy_of_an_open_file_has_its_empty_end_named() {
-    let Some(trace) = shared("etw/files/artificial_pmc.etl") else { return };
+    let Some(trace) = shared_text("etw/files/artificial_pmc.etl") else { return };
     let (_folder, path) = folder();
     let copy = path.with_extension("etl");
     let mut bytes = fs::read(trace).expect("a trace");
@@ -170,7 +162,7 @@ fn a_copy_of_an_open_file_has_its_empty_end_named() {
 /// Threads without any event: the stacks of nearly all name one of their processes.
 #[test]
 fn stacks_name_processes_where_no_event_of_a_thread_does() {
-    let Some(file) = shared("cases/etw/no-thread-events.etl") else { return };
+    let Some(file) = shared_text("cases/etw/no-thread-events.etl") else { return };
     let report = json(&format!("report {file} --by process"));
     let found = samples_by(&report, &["process", "process_name"]);
     let names = ["1000 \"one.exe\"", "2000 \"two.exe\"", "3000 \"three.exe\"", "4 \"System\""];
@@ -181,7 +173,7 @@ fn stacks_name_processes_where_no_event_of_a_thread_does() {
 /// A thread with the id of one that ended: each has its own counts and switches.
 #[test]
 fn a_thread_that_runs_after_its_end_keeps_its_counts() {
-    let Some(file) = shared("cases/etw/thread-runs-after-its-end.etl") else { return };
+    let Some(file) = shared_text("cases/etw/thread-runs-after-its-end.etl") else { return };
     let stat = json(&format!("stat --from {file} --by thread"));
     let threads = list(&stat["by_thread"]).iter().filter(|row| row["thread"] == 12);
     let found: Vec<Value> = threads
@@ -194,7 +186,7 @@ fn a_thread_that_runs_after_its_end_keeps_its_counts() {
 
 #[test]
 fn waits_have_the_process_that_stacks_name() {
-    let Some(file) = shared("cases/reports/etl/h_offcpu_nothreads.etl") else { return };
+    let Some(file) = shared_text("cases/reports/etl/h_offcpu_nothreads.etl") else { return };
     let waits = json(&format!("report --off-cpu {file}"));
     let found: Vec<Value> = list(&waits["rows"]).iter().map(|row| row["process"].clone()).collect();
     assert_eq!(found, ["one.exe"]);
@@ -204,7 +196,7 @@ fn waits_have_the_process_that_stacks_name() {
 /// buffer has is neither.
 #[test]
 fn losses_and_damage_have_one_status_in_all_commands() {
-    let Some(pmc) = shared("etw/files/artificial_pmc.etl") else { return };
+    let Some(pmc) = shared_text("etw/files/artificial_pmc.etl") else { return };
     let bytes = fs::read(&pmc).expect("a trace");
     let (_folder, path) = folder();
     let target = text(&path);
@@ -219,7 +211,7 @@ fn losses_and_damage_have_one_status_in_all_commands() {
     flagged[4096 * 3 + 52] |= 4;
     let cases = [
         ("whole", pmc.clone(), 0, false),
-        ("unused number", shared("cases/etw/sequence-gap.etl").expect("beside it"), 0, false),
+        ("unused number", shared_text("cases/etw/sequence-gap.etl").expect("beside it"), 0, false),
         ("lost by the session", made("flagged.etl", &flagged), 0, true),
         ("missing in the file", made("without.etl", &without_one), 5, true),
         ("cut", made("cut.etl", &bytes[..bytes.len() - 1000]), 5, true),
@@ -247,7 +239,7 @@ fn losses_and_damage_have_one_status_in_all_commands() {
 /// An interrupt of the timer has two events where the timer is among the sampled counters too.
 #[test]
 fn an_interrupt_of_the_timer_is_one_sample() {
-    let Some(file) = shared("cases/etw/timer-twice.etl") else { return };
+    let Some(file) = shared_text("cases/etw/timer-twice.etl") else { return };
     let report = json(&format!("report {file}"));
     let timer = &report["by_source"][0];
     let fields = ["source", "samples", "events", "seconds"].map(|field| &timer[field]);
@@ -258,7 +250,7 @@ fn an_interrupt_of_the_timer_is_one_sample() {
 /// 286 samples of 1 ms are 0.286 s, in every format that has a unit.
 #[test]
 fn exports_show_the_timer_as_time() {
-    let Some(file) = shared("cases/etw/timer-twice.etl") else { return };
+    let Some(file) = shared_text("cases/etw/timer-twice.etl") else { return };
     for (format, parts) in [
         ("html", &["0.286000 s of processor time, estimated from 286 samples of period 1 ms."][..]),
         ("flamegraph", &["width: 0.286000 s, estimated"]),
@@ -278,7 +270,7 @@ fn exports_show_the_timer_as_time() {
 /// Of the samples shown, as many have stacks as `script` says.
 #[test]
 fn a_picture_says_how_many_of_its_samples_have_stacks() {
-    let Some(file) = shared("etw/files/net.4.5.2.x64.etl") else { return };
+    let Some(file) = shared_text("etw/files/net.4.5.2.x64.etl") else { return };
     let lines = halprof(&format!("script {file} --jsonl")).stdout;
     let samples = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let depths = samples.map(|sample| sample["callers"].as_array().map_or(0, Vec::len));
@@ -294,7 +286,7 @@ fn a_picture_says_how_many_of_its_samples_have_stacks() {
 fn a_trace_without_samples_is_described() {
     let files = ["ShutdownPerfDiagLogger", "diaghub.kernel.1", "powershell", "smallEtlFile"];
     for name in files {
-        let Some(file) = shared(&format!("etw/files/{name}.etl")) else { return };
+        let Some(file) = shared_text(&format!("etw/files/{name}.etl")) else { return };
         let ran = halprof(&format!("report {file}"));
         assert_eq!(ran.status, 0, "{name}: {}", ran.stderr);
         for part in ["no samples of the timer", "context switches", "wpr -start CPU"] {
@@ -310,7 +302,7 @@ fn a_trace_without_samples_is_described() {
 /// `convert` says what the recording lacks.
 #[test]
 fn what_a_recording_of_a_trace_lacks_is_stated() {
-    let Some(file) = shared("cases/etw/timer-twice.etl") else { return };
+    let Some(file) = shared_text("cases/etw/timer-twice.etl") else { return };
     let (_folder, path) = folder();
     let ran = halprof(&format!("convert {file} -o {}", text(&path)));
     let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -326,7 +318,7 @@ fn what_a_recording_of_a_trace_lacks_is_stated() {
 /// PerfView writes traces into archives.
 #[test]
 fn a_trace_in_an_archive_is_read_as_it_is() {
-    let Some(file) = shared("etw/files/artificial_pmc.etl") else { return };
+    let Some(file) = shared_text("etw/files/artificial_pmc.etl") else { return };
     let (_folder, path) = folder();
     let archived = path.with_file_name("A.ETL.zip");
     let mut archive = zip::ZipWriter::new(fs::File::create(&archived).expect("a file"));
@@ -351,7 +343,7 @@ fn a_trace_in_an_archive_is_read_as_it_is() {
 /// A sum of counts that are not all is not all either.
 #[test]
 fn the_total_of_incomplete_threads_is_marked() {
-    let Some(file) = shared("etw/files/artificial_pmc.etl") else { return };
+    let Some(file) = shared_text("etw/files/artificial_pmc.etl") else { return };
     for (options, complete) in [("-p 1000", false), ("-p 1000 --by thread", false), ("", true)] {
         let shown = halprof(&format!("stat --from {file} {options}")).stdout;
         let total = shown.lines().find(|line| line.ends_with("InstructionRetired")).expect("it");
@@ -360,7 +352,7 @@ fn the_total_of_incomplete_threads_is_marked() {
     let stat = json(&format!("stat --from {file} --by thread -p 1000"));
     let all = list(&stat["by_thread"]).iter().all(|row| row["complete"] == true);
     assert_eq!(stat["trace"]["complete"], all);
-    let Some(file) = shared("cases/etw/thread-runs-after-its-end.etl") else { return };
+    let Some(file) = shared_text("cases/etw/thread-runs-after-its-end.etl") else { return };
     let stat = json(&format!("stat --from {file} --by thread -p 1000"));
     assert_eq!(stat["trace"]["complete"], true);
 }
@@ -368,7 +360,7 @@ fn the_total_of_incomplete_threads_is_marked() {
 /// The rows of a trace of strangers by symbol and line, with symbols from its own folder.
 #[expect(clippy::type_complexity, reason = "a row is read in one place")]
 fn rows_of(name: &str) -> Option<(String, Vec<(Value, Value, u64)>)> {
-    let file = shared(&format!("cases/strangers/{name}/t.etl"))?;
+    let file = shared_text(&format!("cases/strangers/{name}/t.etl"))?;
     let folder = Path::new(&file).parent().expect("a folder").display().to_string();
     let report = json(&format!("report {file} --by symbol,line --symbol-path {folder}"));
     let rows = list(&report["tables"][0]["parts"][0]["rows"]).iter().map(|row| {
