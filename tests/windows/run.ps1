@@ -370,6 +370,17 @@ Invoke-Step 'tracing lists what Windows lists' {
     $owner = (Get-Answer 'etw-doctor' '--machine etw doctor').checks | Where-Object { $_.name -eq 'owner' }
     "$(@($answer.sources).Count) sources; who holds counters: $(if ($owner) { $owner.result } else { 'this Windows does not say' })"
 }
+# This step has not run yet.
+Invoke-Step 'PowerShell completes a source and a command' {
+    # The script finds the tool by its name.
+    $env:PATH = "$(Split-Path $Tool);$env:PATH"
+    Invoke-Expression (Get-Answer 'completions' 'completions powershell').script
+    foreach ($case in @(@('halprof --machine etw stat -e TotalIssues CacheMi', 'CacheMisses'), @('halprof repo', 'report'))) {
+        $offered = @((TabExpansion2 $case[0] $case[0].Length).CompletionMatches | ForEach-Object { $_.CompletionText })
+        Assert-That ($offered -contains $case[1]) "after $($case[0]) it offers: $($offered -join ', ')"
+    }
+    'by what halprof answers'
+}
 Invoke-Step 'tracing samples the timer, with call stacks' {
     $file = Join-Path $Log 'timer.rec'
     $spin = Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "while ($true) { }"'

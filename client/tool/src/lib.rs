@@ -45,7 +45,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         halprof_setup::windows::library::load_from_system32_only();
         #[cfg(windows)]
         let _restored_at_the_end = halprof_setup::windows::console::Console::prepare();
-        status(arguments, &Backend::open)
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        completions::answer(&arguments).unwrap_or_else(|| status(arguments, &Backend::open))
     };
     exit_code(status)
 }
@@ -277,7 +278,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => installation::install(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), backend, output),
-        Commands::Completions(options) => completions::run(options, backend, output),
+        Commands::Completions(options) => completions::run(options, output),
         Commands::Start => installation::start(output),
         Commands::Stop => installation::stop(output),
         Commands::Uninstall(options) => installation::uninstall(options, output),

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The default of `--machine`.
-const DEFAULT_MACHINE: &str = if cfg!(windows) { DRIVER_OR_ETW } else { DEFAULT_MODEL };
+pub(crate) const DEFAULT_MACHINE: &str = if cfg!(windows) { DRIVER_OR_ETW } else { DEFAULT_MODEL };
 
 /// The headings of help.
 const WHAT: &str = "What";
@@ -46,8 +46,9 @@ const WITHOUT_TABLE: [&str; 7] =
     ["completions", "export", "install", "rdpmc", "start", "stop", "uninstall"];
 
 /// Commands that measure nothing and ask no machine: they have no `--machine`.
-const WITHOUT_MACHINE: [&str; 10] = [
+const WITHOUT_MACHINE: [&str; 11] = [
     "annotate",
+    "completions",
     "export",
     "install",
     "machines",
@@ -64,7 +65,7 @@ const RECORDING: &str = "halprof.rec";
 
 const CSV: &str = "csv";
 const JSON_LINES: &str = "jsonl";
-const MACHINE: &str = "machine";
+pub(crate) const MACHINE: &str = "machine";
 const WIDTH: &str = "width";
 
 /// Counts and samples hardware performance events on Windows, or on a model of a real processor.
@@ -1129,9 +1130,6 @@ pub(crate) struct Completions {
     /// The shell to complete in
     #[arg(value_parser = shells())]
     pub(crate) shell: Shell,
-    /// Complete the vendor's events too: a thousand names and more
-    #[arg(long)]
-    pub(crate) events: bool,
 }
 
 /// The shells whose scripts are tested.

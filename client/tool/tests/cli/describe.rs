@@ -1,7 +1,9 @@
 //! Is every model described, and all that is listed? `tests/cases` has what one command shows.
 
 use crate::cli::measure::models;
-use crate::cli::support::{Ran, command, folder, halprof, halprof_json, json, refused, text};
+use crate::cli::support::{
+    Ran, command, folder, halprof, halprof_json, json, offered, refused, text,
+};
 
 /// Each command that describes a modelled machine gives valid JSON, and a source that is not there is
 /// refused.
@@ -77,10 +79,10 @@ fn every_event_that_is_listed_has_a_sentence_and_a_source_too() {
 
 #[test]
 fn shells_that_show_it_complete_an_event_with_its_sentence() {
-    for shell in ["zsh", "fish"] {
-        let script = json(&format!("--machine skylake completions --events {shell}"));
-        let script = script["script"].as_str().expect("a script");
-        assert!(script.contains("Loads retired that missed the L3."), "{shell}");
+    for (shell, between) in [("zsh", ':'), ("fish", '\t'), ("powershell", '\t')] {
+        let said = offered(shell, "--machine skylake stat -e mem_load_retired.l3_m");
+        let line = format!("MEM_LOAD_RETIRED.L3_MISS{between}Loads retired that missed the L3.");
+        assert!(said.lines().any(|said| said.starts_with(&line)), "{shell}: {said}");
     }
 }
 

@@ -70,10 +70,11 @@ fn bash_completes_commands_and_options() {
     let script = folder.path().join("halprof.bash");
     std::fs::write(&script, halprof("completions bash").stdout).expect("written");
     let script = text(&script);
+    let folder = text(Path::new(env!("CARGO_BIN_EXE_halprof")).parent().expect("a folder"));
     let offer = |words: &str, last: usize| {
         let ask = format!(
-            "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; \
-             _halprof halprof \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{last}-1]}}\"; echo ${{COMPREPLY[@]}}"
+            "PATH={folder}:$PATH; source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; \
+             _clap_complete_halprof halprof \"${{COMP_WORDS[{last}]}}\"; echo ${{COMPREPLY[@]}}"
         );
         tool("/bin/bash", &["--norc", "-c", &ask])
     };
@@ -85,6 +86,8 @@ fn bash_completes_commands_and_options() {
     for (words, last, wanted) in [
         ("halprof stat -e TotalI", 3, "TotalIssues"),
         ("halprof stat -e branch-m", 3, "branch-misses"),
+        ("halprof stat -e TotalIssues,llcm", 3, "TotalIssues,LLCMisses"),
+        ("halprof --machine zen4 stat -e ls_not_halted_c", 5, "ls_not_halted_cyc"),
         ("halprof record --group FixedI", 3, "FixedInstructions"),
         ("halprof stat -M branch-mp", 3, "branch-mpki"),
         ("halprof info --machine skyl", 3, "skylake"),

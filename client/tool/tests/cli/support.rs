@@ -52,6 +52,14 @@ pub(crate) fn halprof(line: &str) -> Ran {
     Ran::of(&mut command(line))
 }
 
+/// What the tool answers a shell that asks what may stand at the end of a command line.
+pub(crate) fn offered(shell: &str, line: &str) -> String {
+    let index = line.split_whitespace().count().to_string();
+    let mut command = command(&format!("-- halprof {line}"));
+    command.env("HALPROF_COMPLETE", shell);
+    Ran::of(command.env("_CLAP_COMPLETE_INDEX", index).env("_CLAP_IFS", "\n")).stdout
+}
+
 impl Ran {
     pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.output().expect("the tool runs");
