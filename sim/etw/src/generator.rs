@@ -6,6 +6,7 @@
 //! What it cannot say is part of the truth: what ran before the first switch and after the last one.
 
 mod branches;
+mod on_way;
 
 use crate::write::{self, Origin, Session, Writer};
 pub use branches::{BranchRecording, LeftOut};
@@ -20,6 +21,7 @@ use halprof_etw::{Clock, PointerSize};
 use halprof_measure::tracing::etl::MODEL_SESSION;
 use halprof_measure::tracing::live::Record;
 use halprof_measure::tracing::session::{SampledSource, TIMER};
+use on_way::OnWay;
 use sim::load::workload::Passed;
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};
@@ -57,6 +59,9 @@ pub struct Run {
 pub struct Program {
     /// What the kernel calls its file, which is on [`VOLUME`].
     pub path: String,
+    /// Its build, if the trace is to say it, as one that has been merged does; base and process are
+    /// those of its images.
+    pub pdb: Option<image::Pdb>,
     /// Where it is loaded: its first address.
     pub start: u64,
     /// The first address after it.
@@ -65,6 +70,9 @@ pub struct Program {
     pub instructions: Arc<[u64]>,
     /// The branches on the way through it, over and over.
     pub way: Arc<[Passed]>,
+    /// The instructions through which the way leads, in ascending order: samples are there. Without
+    /// them samples are at any of `instructions`.
+    pub on_way: Arc<[u64]>,
 }
 
 /// The volume of files.
@@ -226,6 +234,7 @@ struct Generator {
     /// Decides where threads waited: what else happens does not depend on stacks.
     switch_rng: Rng,
     branches: Option<Branches>,
+    on_way: Option<OnWay>,
     ticks_per_us: i64,
     kernel: u64,
     events: Vec<Written>,
@@ -417,6 +426,7 @@ impl Generator {
                 let way = way.unwrap_or_else(|| branches::invented(IMAGE, IMAGE_SIZE));
                 Branches::new(recording, way, run.pointer_size, run.seed)
             }),
+            on_way: run.program.as_ref().and_then(OnWay::of),
             ticks_per_us,
             kernel: KERNEL[usize::from(run.pointer_size == PointerSize::Four)],
             events: Vec::new(),
@@ -557,11 +567,16 @@ impl Generator {
     }
 
     /// The stack of the thread that a switch puts on: it waited in the kernel, in a call that its
-    /// program made.
+    /// program made, or where it was on its way.
     fn stack_of_switch(&mut self, time: i64, processor: u16, thread: u32) {
         let kernel = vec![self.kernel + WAIT, self.kernel + SYSTEM_CALL];
-        let call = self.switch_rng.u64(1..=WAITING_CALLS) * CALL_DISTANCE;
-        let user = vec![IMAGE + call, IMAGE + MAIN];
+        let user = if let Some(on_way) = &self.on_way {
+            let place = on_way.place(&mut self.switch_rng);
+            on_way.stack(place, true, &mut self.switch_rng)
+        } else {
+            let call = self.switch_rng.u64(1..=WAITING_CALLS) * CALL_DISTANCE;
+            vec![IMAGE + call, IMAGE + MAIN]
+        };
         for (delay, frames) in (1..).zip([&kernel, &user]) {
             let stack = Kind::Stack { event_time: time, frames: frames.clone() };
             self.push(time + delay, processor, thread, stack, Vec::new());
@@ -616,8 +631,8 @@ impl Generator {
     /// Writes a sample of a thread that was switched in at `begin`.
     fn sample(&mut self, (time, processor, thread): (i64, u16, u32), source: u32, begin: i64) {
         let in_kernel = thread == IDLE || self.rng.u32(..3) == 0;
-        let user: Vec<u64> =
-            (0..self.rng.u64(1..6)).map(|depth| self.user_address(depth != 0)).collect();
+        let place = self.on_way.as_ref().map(|on_way| on_way.place(&mut self.rng));
+        let user = self.user_stack(place, in_kernel);
         let kernel: Vec<u64> = (0..self.rng.u64(1..4)).map(|_| self.address(self.kernel)).collect();
         let kernel = if in_kernel { kernel } else { Vec::new() };
         // An idle thread has no user mode.
@@ -639,7 +654,7 @@ impl Generator {
         self.push(time, processor, thread, Kind::Event(kind), Vec::new());
         let kernel_entry = in_kernel.then_some(self.kernel + INTERRUPT);
         let branches = fate.map_or_else(Vec::new, |fate| {
-            self.branches_of((time, processor, thread), kernel_entry, fate, begin)
+            self.branches_of((time, processor, thread), (kernel_entry, place), fate, begin)
         });
         let halves =
             [&kernel, &user].map(|half| if self.run.stacks { half.clone() } else { Vec::new() });
@@ -658,7 +673,7 @@ impl Generator {
     fn branches_of(
         &mut self,
         (time, processor, thread): (i64, u16, u32),
-        kernel_entry: Option<u64>,
+        (kernel_entry, place): (Option<u64>, Option<usize>),
         fate: Fate,
         begin: i64,
     ) -> Vec<(u64, u64)> {
@@ -669,7 +684,7 @@ impl Generator {
         let (filter, left_out) = (branches.filter(), branches.left_out);
         let Recorded { entries, taken } = match fate {
             Fate::Switching => branches.of_other(),
-            _ => branches.of_sample(kernel_entry),
+            _ => branches.of_sample(kernel_entry, place),
         };
         let mut written = vec![(time, entries)];
         if fate == Fate::WithSwitch {
@@ -686,6 +701,14 @@ impl Generator {
             self.push(time + 1, processor, thread, records, Vec::new());
         }
         if thread == IDLE { Vec::new() } else { taken }
+    }
+
+    /// The user half of a stack: at this place on the way, or anywhere.
+    fn user_stack(&mut self, place: Option<usize>, is_interrupted: bool) -> Vec<u64> {
+        if let Some((on_way, place)) = self.on_way.as_ref().zip(place) {
+            return on_way.stack(place, is_interrupted, &mut self.rng);
+        }
+        (0..self.rng.u64(1..6)).map(|depth| self.user_address(depth != 0)).collect()
     }
 
     fn user_address(&mut self, is_caller: bool) -> u64 {
@@ -731,6 +754,10 @@ impl Generator {
                     image(process, (*start, end - start), 0, path)
                 }
             });
+            if let Some(Program { pdb: Some(pdb), start, .. }) = &run.program {
+                let pdb = image::Pdb { base: *start, process, ..pdb.clone() };
+                self.begin(EventKind::Pdb(Box::new(pdb)));
+            }
             for thread in (1..=THREADS).map(|thread| process + 4 * thread) {
                 let running = thread::Thread::new(Change::RundownStart, process, thread);
                 self.begin(EventKind::Thread(Box::new(running)));

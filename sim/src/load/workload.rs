@@ -224,6 +224,13 @@ impl Workload {
         self.parts.way.clone()
     }
 
+    /// The instructions through which this way leads, if samples follow it: those of a workload without
+    /// branches are anywhere.
+    pub fn on_way_instructions(&self) -> Option<Arc<[u64]>> {
+        let follows = self.parts.way.is_some() && self.amount(Event::Branches) != 0;
+        follows.then(|| Arc::clone(&self.parts.on_way))
+    }
+
     /// How many positions after an overflow its interrupt comes.
     pub fn skid(&self) -> u64 {
         self.parts.skid

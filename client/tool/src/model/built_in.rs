@@ -2,7 +2,9 @@
 
 use crate::model::image;
 use crate::target::built_in::{FILE, NAME};
-use halprof_profile::file::Module;
+use halprof_etw::id::Guid;
+use halprof_etw::payload::image::Pdb;
+use halprof_profile::file::{Identity, Module};
 use halprof_profile::symbols::{Executable, SymbolPath};
 use sim::load::workload::Workload;
 use std::io::Write;
@@ -21,4 +23,11 @@ pub(crate) fn apply(workload: &mut Workload) -> Option<Module> {
     functions.retain(|function| &*function.name == ENTRY);
     image::run(workload, &executable, &functions).ok()?;
     Some(Module { name: NAME.to_owned(), path: None, ..executable.module().clone() })
+}
+
+/// What a trace says of its build.
+pub(crate) fn pdb(identity: &Identity) -> Option<Pdb> {
+    let Identity::Pdb { file, guid, age } = identity else { return None };
+    let guid = Guid(u128::from_str_radix(guid, 16).ok()?);
+    Some(Pdb { base: 0, process: 0, guid, age: *age, name: file.clone() })
 }

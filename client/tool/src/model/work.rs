@@ -5,6 +5,7 @@ use crate::model::{built_in, image};
 use crate::output::error::{Error, Result};
 use crate::select::event_set::EventSet;
 use crate::select::event_set::refusal::no_processor;
+use crate::target::built_in::traced_path;
 use crate::target::context::Context;
 use halprof_measure::did_you_mean;
 use halprof_profile::file::Module;
@@ -80,15 +81,22 @@ fn has_key(text: &str, key: &str) -> bool {
 }
 
 impl ModelledWork {
-    /// The real program, as a trace tells it.
+    /// The real program, as a trace tells it. The one in the tool is in no folder, so that only the trace
+    /// can say its build.
     pub(crate) fn program(&self) -> Option<Program> {
         let module = self.image.as_ref()?;
+        let (path, pdb) = match &module.path {
+            Some(path) => (native(path), None),
+            None => (traced_path(), built_in::pdb(module.identity.as_ref()?)),
+        };
         Some(Program {
-            path: native(module.path.as_deref()?),
+            path,
+            pdb,
             start: module.start,
             end: module.end,
             instructions: self.workload.instructions()?,
             way: self.workload.way()?,
+            on_way: self.workload.on_way_instructions().unwrap_or_default(),
         })
     }
 }

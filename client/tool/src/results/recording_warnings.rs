@@ -8,7 +8,9 @@ use crate::output::{MachineInfo, Output};
 use crate::select::filters::names;
 use crate::select::sample_size::Advice;
 use halprof_profile::aggregate::share::Share;
-use halprof_profile::file::{LOST_BUFFERS, LOST_EVENTS, Recording, TraceContents, cannot_count};
+use halprof_profile::file::{
+    LOST_BUFFERS, LOST_EVENTS, Module, Recording, TraceContents, cannot_count,
+};
 use halprof_profile::symbols::Opened;
 use halprof_profile::views::report::Report;
 use schemars::JsonSchema;
@@ -268,7 +270,7 @@ fn notes(opened: &Opened) -> Vec<String> {
 /// found.
 pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
     output.warn_all(&limited(opened));
-    if let Some(note) = lacking(opened) {
+    if let Some(note) = lacking(opened, output.is_modelled()) {
         output.note(&note);
     }
 }
@@ -290,11 +292,17 @@ fn limited(opened: &[Opened]) -> Vec<String> {
     all
 }
 
-fn lacking(opened: &[Opened]) -> Option<String> {
+/// The kernel of a modelled trace, which has a name and no file.
+fn is_modelled_kernel(module: &Module) -> bool {
+    module.path.as_deref().is_some_and(|path| path.starts_with(r"\SystemRoot\"))
+}
+
+fn lacking(opened: &[Opened], is_modelled: bool) -> Option<String> {
     let lacking: Vec<&Opened> = opened
         .iter()
         .filter(|opened| !opened.has_symbols())
         .filter(|opened| opened.module.path.is_some() || opened.module.identity.is_some())
+        .filter(|opened| !is_modelled || !is_modelled_kernel(&opened.module))
         .collect();
     if let [opened] = lacking.as_slice() {
         let notes = notes(opened);
@@ -321,7 +329,6 @@ fn lacking(opened: &[Opened]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halprof_profile::file::Module;
     use halprof_profile::symbols::Kind;
 
     fn module(name: &str, kind: Kind, samples: u64) -> Opened {
@@ -341,18 +348,23 @@ mod tests {
 
     #[test]
     fn missing_symbols_are_one_line() {
-        assert_eq!(lacking(&[]), None);
+        assert_eq!(lacking(&[], false), None);
+        let mut kernel = module("ntoskrnl.exe", Kind::None, 9);
+        kernel.module.path = Some(r"\SystemRoot\system32\ntoskrnl.exe".to_owned());
+        let kernel = [kernel];
+        assert_eq!(lacking(&kernel, true), None);
+        assert!(lacking(&kernel, false).is_some());
         let mut all = vec![module("a.dll", Kind::Pdb, 9)];
-        assert_eq!(lacking(&all), None);
+        assert_eq!(lacking(&all, false), None);
         all.insert(0, module("b.dll", Kind::Exports, 8));
-        assert_eq!(lacking(&all).as_deref(), Some("symbols of b.dll: it was not found"));
+        assert_eq!(lacking(&all, false).as_deref(), Some("symbols of b.dll: it was not found"));
         all.extend(["c.dll", "d.dll"].map(|name| module(name, Kind::None, 7)));
         let line = "3 modules without symbols, with the most samples b.dll, c.dll, d.dll; add \
                     `--symbol-path`; `--json` has the reasons";
-        assert_eq!(lacking(&all).as_deref(), Some(line));
+        assert_eq!(lacking(&all, false).as_deref(), Some(line));
         all.extend((0..1500).map(|_| module("e.dll", Kind::None, 1)));
         let line = "1,503 modules without symbols, with the most samples b.dll, c.dll, d.dll; add \
                     `--symbol-path` or `--download`; `--json` has the reasons";
-        assert_eq!(lacking(&all).as_deref(), Some(line));
+        assert_eq!(lacking(&all, false).as_deref(), Some(line));
     }
 }

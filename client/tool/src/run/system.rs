@@ -132,8 +132,12 @@ impl System for Modelled {
         self.kernel.clone()
     }
 
-    /// A model has the files of the system that it runs on, and no folder of Windows.
+    /// A model has the files of the system that it runs on, and no folder of Windows. The program in
+    /// the tool is no file, and keeps the name by which it is known again.
     fn on_disk(&mut self, native: &str) -> String {
+        if built_in::is_traced_path(native) {
+            return native.to_owned();
+        }
         let path = native_path::on_disk(native, r"\SystemRoot", &self.volumes);
         match native.strip_prefix(VOLUME) {
             Some(_) => path.replace('\\', std::path::MAIN_SEPARATOR_STR),

@@ -35,6 +35,90 @@ fn the_default_workload_has_functions_code_and_source() {
     }
 }
 
+/// The functions of a recording, hottest first, with their shares of the user code.
+fn shares(recording: &str) -> Vec<(String, f64)> {
+    let report = json(&format!("report {recording} --by symbol --rows 0 --module modelled.exe"));
+    let rows = report["tables"][0]["parts"][0]["rows"].as_array().expect("rows").clone();
+    let events = |row: &Value| row["events"].as_f64().expect("a number");
+    let all: f64 = rows.iter().map(events).sum();
+    let named =
+        |row: &Value| (row["symbol"].as_str().expect("a name").to_owned(), events(row) / all);
+    rows.iter().map(named).collect()
+}
+
+/// Windows' tracing shows the same program as the driver, in a recording and in a trace that is kept.
+#[test]
+fn both_ways_of_measuring_show_the_same_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for machine in ["skylake", "zen4", "hybrid"] {
+        let recorded = |backend: &str, file: &str| {
+            let path = folder.path().join(file).display().to_string();
+            json(&format!(
+                "--machine {machine}{backend} record -d 0.5 -o {path} -e instructions:100003"
+            ));
+            shares(&path)
+        };
+        let driven = recorded("", "driven.rec");
+        assert_eq!(driven.len(), FUNCTIONS.len(), "{driven:?}");
+        for file in ["traced.rec", "traced.etl"] {
+            let traced = recorded(",backend=etw", file);
+            let names = |all: &[(String, f64)]| -> Vec<String> {
+                all.iter().map(|(name, _)| name.clone()).collect()
+            };
+            assert_eq!(names(&driven)[..2], names(&traced)[..2], "{machine}: {traced:?}");
+            for (name, share) in &driven {
+                let other = traced.iter().find(|(other, _)| other == name);
+                let other = other.unwrap_or_else(|| panic!("{name}: {traced:?}")).1;
+                assert!((share - other).abs() < 0.03, "{machine} {file} {name}: {share} {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tracing_shows_lines_callers_and_branches_of_the_default_workload() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["a.rec", "a.etl"] {
+        let path = folder.path().join(file);
+        let path = text(&path);
+        let machine = "--machine skylake,backend=etw";
+        let recorded = json(&format!("{machine} record --branches -d 1 -o {path}"));
+        let right = serde_json::json!({ "ended": 6, "repeats": true });
+        assert_eq!(recorded["scope"]["workload"], right);
+        let report = json(&format!("report {path} --by symbol,line --rows 0"));
+        let files = column(&report["tables"][0]["parts"][0]["rows"], "file");
+        let of_source = files.iter().filter(|file| ***file == "./modelled.c");
+        assert!(of_source.count() > 10, "{report}");
+        for function in FUNCTIONS {
+            let code = json(&format!("annotate {path} {function}"));
+            let own = code["instructions"].as_array().expect("instructions");
+            let mut sampled = own.iter().filter(|one| one["samples"][0] != 0).peekable();
+            assert!(sampled.peek().is_some(), "{function}");
+            let executed = |one: &Value| one["executed"][0].as_u64().expect("executed");
+            assert!(sampled.all(|one| executed(one) != 0), "{file} {function}: {code}");
+        }
+        let shown = halprof(&format!("annotate {path} sort")).stdout;
+        assert!(shown.contains("modelled.c:40  values[place] = values[place - 1];"), "{shown}");
+        // `run` calls all others, which call nobody.
+        let folded = folder.path().join("a.folded");
+        json(&format!("export {path} --format folded -o {}", text(&folded)));
+        let stacks = std::fs::read_to_string(&folded).expect("stacks");
+        let mut own = stacks.lines().filter(|line| line.contains("modelled.exe!")).peekable();
+        assert!(own.peek().is_some(), "{stacks}");
+        for stack in own {
+            let frames = stack.rsplit_once(' ').expect("a count").0.split(';');
+            let user: Vec<&str> =
+                frames.filter_map(|one| one.strip_prefix("modelled.exe!")).collect();
+            let right =
+                user[0] == "run" && user.len() <= 2 && user[1..].iter().all(|&one| one != "run");
+            assert!(right, "{stack}");
+        }
+    }
+    let top = json("--machine skylake,backend=etw top --once -I 500 --by symbol");
+    let names = column(&top["tables"][0]["parts"][0]["rows"], "symbol");
+    assert!(names.iter().any(|name| **name == "find"), "{top}");
+}
+
 /// The iterations of a loop have more samples than what is before and behind it.
 #[test]
 fn a_loop_has_the_samples_of_its_iterations() {

@@ -90,9 +90,9 @@ impl Branches {
     }
 
     /// The branches before a sample of user code, or of the kernel that has just been entered at
-    /// `kernel`.
-    pub(super) fn of_sample(&mut self, kernel: Option<u64>) -> Recorded {
-        let next = self.rng.usize(..self.way.len().max(1));
+    /// `kernel`. `place`: the branch that comes next on the way, if that is known.
+    pub(super) fn of_sample(&mut self, kernel: Option<u64>, place: Option<usize>) -> Recorded {
+        let next = place.unwrap_or_else(|| self.rng.usize(..self.way.len().max(1)));
         let entered = kernel.zip(self.way.get(next));
         let interrupt = entered.map(|(to, at)| (at.from, to, BranchKind::Other));
         // This goes around twice, because not all branches on the way are taken.

@@ -2,14 +2,14 @@
 //!
 //! No stack is waited for: what a table of an interval shows is where its samples are.
 
-use super::images::{Place, module, place};
+use super::images::{Place, identity, module, place};
 use super::{IDLE, LOST_EVENTS, TIMER, ticks};
 use crate::file::{
     Block, Context, Live, Metadata, Module, NO_PROCESS, Process, Recording, Sample, Sink,
     Statistics,
 };
 use halprof_etw::payload::Change;
-use halprof_etw::payload::image::Image;
+use halprof_etw::payload::image::{Image, Pdb};
 use halprof_etw::{Event, EventKind, PointerSize};
 use halprof_measure::Result;
 use halprof_measure::tracing::analysis::lives::Lives;
@@ -81,6 +81,7 @@ impl DeliveredSamples {
             }
             EventKind::Process(process) => self.process(process.process),
             EventKind::Image(image) => self.image(ticks(event.time), image),
+            EventKind::Pdb(pdb) => self.pdb(pdb),
             _ => {}
         }
     }
@@ -150,6 +151,15 @@ impl DeliveredSamples {
                 self.process(process);
             }
             _ => {}
+        }
+    }
+
+    /// Gives a loaded image its build.
+    fn pdb(&mut self, pdb: &Pdb) {
+        let key = place(PointerSize::Eight, pdb.process, pdb.base);
+        if let Some(module) = self.images.get_mut(&key) {
+            module.identity = Some(identity(pdb.clone()));
+            self.modules.push(module.clone());
         }
     }
 

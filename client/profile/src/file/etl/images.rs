@@ -59,6 +59,12 @@ pub(super) fn module((process, start): Place, event: &Image, loaded: Option<u64>
     }
 }
 
+/// The build of an image whose PDB a trace names.
+pub(super) fn identity(pdb: Pdb) -> Identity {
+    let guid = pdb.guid.to_string().replace('-', "").to_uppercase();
+    Identity::Pdb { file: pdb.name, guid, age: pdb.age }
+}
+
 impl Images {
     pub(super) fn new(pointer: PointerSize) -> Self {
         Self {
@@ -101,9 +107,8 @@ impl Images {
     }
 
     pub(super) fn pdb(&mut self, time: u64, pdb: Pdb) {
-        let guid = pdb.guid.to_string().replace('-', "").to_uppercase();
-        let identity = Identity::Pdb { file: pdb.name, guid, age: pdb.age };
-        self.build(time, (pdb.process, pdb.base), BuildEvent::Pdb(identity));
+        let place = (pdb.process, pdb.base);
+        self.build(time, place, BuildEvent::Pdb(identity(pdb)));
     }
 
     fn build(&mut self, time: u64, (process, base): (u32, u64), event: BuildEvent) {
