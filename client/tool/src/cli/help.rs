@@ -55,10 +55,12 @@ Examples:
   halprof doctor
   halprof doctor --prove         do the counters tell the truth? about half a minute
   halprof doctor --prove=all     the same on every processor
+  halprof doctor --prove --machine etw   the same by Windows' own tracing
 
 `--prove` counts five runs of a loop whose instructions are known, and answers three questions for
 each processor, each with agrees, disagrees or cannot-tell:
-  instructions   the count is within 0.01 % of what the loop has, in user mode
+  instructions   the count is within 0.01 % of what the loop has, in user mode; by tracing it is
+                 never below that and at most 2 % above, because interrupts are in it
   clock          cycles a second are from a quarter to 1.5 times the time-stamp counter's rate
   repeats        the cycles of equal runs are within 1 % of each other (median)
 What is printed names no user and no folder, so it can be sent as it is. The status is 4 if anything

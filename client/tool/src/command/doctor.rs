@@ -13,7 +13,6 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use crate::target::limits::{self, MeasuredBy};
 use halprof_measure::Error as Cause;
 use halprof_measure::describe::Description;
 use halprof_measure::tracing::session::CounterOwners;
@@ -37,9 +36,8 @@ pub(crate) fn run(
     here: bool,
     output: &Output,
 ) -> Result<u32> {
-    let Collected { machine_info, facts, method, mut ctx } = collect(backend, here)?;
+    let Collected { machine_info, facts, mut ctx } = collect(backend, here)?;
     output.note_model(&machine_info);
-    limits::refuse(method, "doctor", &[("--prove", options.prove.is_some())])?;
     let checks = doctor::examine(&facts);
     let ready = checks.iter().all(|check| check.state != State::Problem);
     let status = match (ready, facts.answered()) {
@@ -63,7 +61,6 @@ pub(crate) fn run(
 struct Collected {
     machine_info: MachineInfo,
     facts: Facts,
-    method: MeasuredBy,
     ctx: Option<Context>,
 }
 
@@ -71,9 +68,9 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<Collected> {
     let system = here.then(system).flatten();
     let mut measures = None;
     let (machine_info, facts) = match backend.and_then(Context::open) {
-        Ok(ctx) if ctx.tracing.is_some() => {
-            let (machine_info, facts) = traced(ctx, here, system);
-            return Ok(Collected { machine_info, facts, method: MeasuredBy::Tracing, ctx: None });
+        Ok(mut ctx) if ctx.tracing.is_some() => {
+            let (machine_info, facts) = traced(&mut ctx, here, system);
+            return Ok(Collected { machine_info, facts, ctx: Some(ctx) });
         }
         Ok(mut ctx) => {
             let described = ctx.machine.describe();
@@ -99,22 +96,21 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<Collected> {
         Err(error) => return Err(error),
     };
     let facts = facts.with_tracing(here.then(|| tracing(false)).flatten());
-    Ok(Collected { machine_info, facts, method: MeasuredBy::Driver, ctx: measures })
+    Ok(Collected { machine_info, facts, ctx: measures })
 }
 
 /// The facts where Windows' own tracing measures, or a model of it: its processors are described, and
 /// nothing is tried on them.
-fn traced(ctx: Context, here: bool, system: Option<System>) -> (MachineInfo, Facts) {
+fn traced(ctx: &mut Context, here: bool, system: Option<System>) -> (MachineInfo, Facts) {
     let failure = ctx.without_driver().map(Error::failure);
     let driver = failure.map_or(Driver::NotTried, Driver::Silent);
-    let Context { machine, machine_info, tracing: backend, .. } = ctx;
     let tracing = if here { tracing(true) } else { None };
     let tracing = tracing.or_else(|| {
-        let mut backend = backend?;
-        Some(doctor::Tracing::ask(backend.as_mut(), CounterOwners::default(), true, &failure_of))
+        let backend = ctx.tracing.as_deref_mut()?;
+        Some(doctor::Tracing::ask(backend, CounterOwners::default(), true, &failure_of))
     });
-    let facts = Facts::unanswered(driver, Some(machine.describe()), system);
-    (machine_info, facts.with_tracing(tracing))
+    let facts = Facts::unanswered(driver, Some(ctx.machine.describe()), system);
+    (ctx.machine_info.clone(), facts.with_tracing(tracing))
 }
 
 /// What Windows' own tracing says.

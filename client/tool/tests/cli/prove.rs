@@ -24,6 +24,9 @@ fn a_known_loop_is_counted_on_each_type_and_at_the_ends_of_groups() {
         ("--machine skylake doctor --prove=all", &[0, 1, 2, 3, 4, 5, 6, 7]),
         ("--machine hybrid doctor --prove", &[0, 4, 11]),
         ("--machine zen4,processors=65 doctor --prove", &[0, 63, 64]),
+        ("--machine skylake,backend=etw doctor --prove", &[0, 7]),
+        ("--machine skylake,backend=etw doctor --prove=all", &[0, 1, 2, 3, 4, 5, 6, 7]),
+        ("--machine hybrid,backend=etw doctor --prove", &[0, 4, 11]),
     ] {
         let (status, answers) = proven(options);
         assert_eq!(status, 0, "{options}");
@@ -54,12 +57,26 @@ fn what_cannot_be_counted_is_not_told() {
     // Where nothing can be counted, nothing is tried.
     let masked = halprof_json("--machine hyperv-masked doctor --prove");
     assert_eq!((masked.status, &masked.json()["proof"]), (4, &Value::Null));
+    let timer = halprof_json("--machine hyperv-guest-masked,backend=etw doctor --prove");
+    assert_eq!(timer.json()["proof"], Value::Null);
+    // Windows 10 lists no cycles on AMD.
+    let (status, answers) = proven("--machine zen4,processors=65,backend=etw doctor --prove");
+    assert_eq!((status, answers.len()), (0, 9));
+    for (_, question, verdict) in answers {
+        let right = if question == "instructions" { "agrees" } else { "cannot-tell" };
+        assert_eq!(verdict, right, "{question}");
+    }
 }
 
 /// It can be sent to others as it is.
 #[test]
 fn the_block_says_that_it_is_a_model_and_names_the_processor() {
-    let ran = halprof("--machine zen4 doctor --prove");
-    assert!(ran.stdout.contains("a modelled machine, not silicon"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("AuthenticAMD family 0x19 model 0x61"), "{}", ran.stdout);
+    for (machine, method) in [("zen4", "driver"), ("zen4,backend=etw", "Windows' own tracing")] {
+        let ran = halprof(&format!("--machine {machine} doctor --prove"));
+        for says in
+            [method, "a modelled machine, not silicon", "AuthenticAMD family 0x19 model 0x61"]
+        {
+            assert!(ran.stdout.contains(says), "{says}: {}", ran.stdout);
+        }
+    }
 }

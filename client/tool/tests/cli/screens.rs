@@ -9,7 +9,7 @@ use crate::cli::{branches, timeline};
 pub(crate) mod screen;
 use screen::{WIDTHS, assert_screen, assert_width};
 
-const SCREENS: [(&str, &str); 20] = [
+const SCREENS: [(&str, &str); 23] = [
     ("stat", "--machine skylake stat"),
     ("stat-hybrid", "--machine hybrid stat -M ipc"),
     ("stat-repeats", "--machine skylake stat -r 3 -e TotalCycles,CacheMisses"),
@@ -33,12 +33,15 @@ const SCREENS: [(&str, &str); 20] = [
     ("list", "--machine skylake list"),
     ("list-verbose", "--machine zen4 list -v LS*"),
     ("doctor", "--machine hyperv-masked doctor"),
+    ("prove-traced", "--machine hybrid,backend=etw doctor --prove"),
     // With files, which are named without their folder.
     (
         "record",
         "--machine skylake record -e TotalIssues,CacheMisses -C 0 -o a-recording-with-a-long-name.rec",
     ),
     ("script", "script a-recording-with-a-long-name.rec --time 0-0.0005"),
+    ("record-traced", "--machine skylake,backend=etw record -d 1 -o traced.rec"),
+    ("report-traced", "report traced.rec --by symbol,line --rows 8"),
     ("timeline", "timeline marks.rec --rows 8"),
     ("timeline-ticks", "timeline marks.rec --ticks 500ns"),
     ("timeline-between", "timeline marks.rec --between begin,end"),

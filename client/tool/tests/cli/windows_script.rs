@@ -17,6 +17,7 @@ const READ: &[(&str, &[&str])] = &[
     (
         "doctor --prove",
         &[
+            "/proof/method",
             "/proof/answers/0/processor",
             "/proof/answers/0/question",
             "/proof/answers/0/verdict",
