@@ -9,6 +9,8 @@ mod cases;
 mod cmd;
 mod compilers;
 mod describe;
+#[cfg(unix)]
+mod documents;
 #[cfg(not(windows))]
 mod download;
 mod dumps;
@@ -29,7 +31,6 @@ mod names;
 mod openmetrics;
 mod pictures;
 mod prove;
-mod readme;
 mod recorder;
 mod reports;
 mod row_metrics;
