@@ -59,6 +59,10 @@ static int counts_and_regions(halprof *machine)
     REFUSED(halprof_choose(machine, "nonsense-of-no-name", NULL), "source-unknown");
     REFUSED(halprof_choose(machine, NULL, NULL), "usage");
     REFUSED(halprof_choose(machine, "\xff", NULL), "usage");
+    /* More than there are counters. The error says what C has for it, and not what Rust has. */
+    DONE(halprof_choose(machine, "all", NULL));
+    REFUSED(halprof_start(machine, HALPROF_BEST), "unavailable");
+    MUST(strstr(halprof_error(), "halprof_choose") && !strstr(halprof_error(), "sweep"));
     DONE(halprof_choose(machine, "TotalIssues:u,BranchInstructions:u", "0"));
     MUST(!strcmp(halprof_source(machine, 1), "BranchInstructions:u") && !halprof_source(machine, 2));
     REFUSED(halprof_start(machine, 77), "usage");

@@ -56,7 +56,7 @@ pub use thread_counts::{CounterValues, ThreadCounts};
 
 use crate::connection::Connection;
 use crate::count::Sources;
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 use crate::live_tracing::Live;
 use crate::platform::Platform;
 use crate::session::Session;
@@ -333,7 +333,7 @@ fn check_fit<T: Transport>(connection: &mut Connection<T>, sources: &Sources) ->
 fn too_many(count: usize) -> Error {
     Error::unavailable(
         format!("{count} sources do not run at once on this machine's counters"),
-        "Name fewer sources for a region, or run it through all of them with `sweep`.",
+        Remedy::FewerAtOnce,
     )
 }
 

@@ -26,6 +26,8 @@ pub enum Remedy {
     TracingRights,
     /// Count what does not fit into one session in several.
     SeveralRuns,
+    /// Count fewer sources in one region.
+    FewerAtOnce,
     /// Look at the machine's processors and their indexes.
     ListProcessors,
     /// Write a list of processors as it is parsed.
@@ -61,6 +63,9 @@ impl Display for Remedy {
                 "Run it from an elevated prompt: the kernel's events belong to administrators."
             }
             Self::SeveralRuns => "Name fewer sources, or count them in several runs.",
+            Self::FewerAtOnce => {
+                "Name fewer sources for a region, or run it through all of them with `sweep`."
+            }
             Self::ListProcessors => "Processors are numbered from 0, over all groups.",
             Self::ProcessorList => "A list is like `0-3,8`; processors are numbered from 0.",
             Self::EventInOwnList => "Your list of events says what it needs.",

@@ -140,8 +140,8 @@ fn spelled(remedy: Remedy) -> String {
             return "A list is like `0-3,8`; `halprof info` shows the processors.".to_owned();
         }
         Remedy::Record => return "`halprof record -o FILE` makes one.".to_owned(),
-        // The tool is always built with them.
-        Remedy::BuildWithModels => return remedy.to_string(),
+        // The tool is always built with models, and counts no regions.
+        Remedy::BuildWithModels | Remedy::FewerAtOnce => return remedy.to_string(),
         Remedy::TracingRights => {
             "An administrator can give them to an account: `halprof install --tracing --user NAME`."
         }
