@@ -13,5 +13,6 @@ pub(crate) mod recording_warnings;
 pub(crate) mod registers;
 pub(crate) mod report_text;
 pub(crate) mod sample_rows;
+pub(crate) mod simulated;
 pub(crate) mod view;
 pub(crate) mod with_metrics;

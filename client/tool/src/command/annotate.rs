@@ -8,7 +8,7 @@ use crate::output::names::abbreviated;
 use crate::output::number::{counted, percent, thousands};
 use crate::output::style::styled;
 use crate::output::table::{Column, Layout, Width, cut};
-use crate::results::recording_warnings;
+use crate::results::{recording_warnings, simulated};
 use crate::select::branches::left_out;
 use crate::select::filters;
 use crate::target::built_in;
@@ -16,8 +16,7 @@ use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::aggregate::share::Share;
 use halprof_profile::aggregate::totals::Totals;
-use halprof_profile::file::Metadata;
-use halprof_profile::symbols::{Code, SymbolPath, qualified};
+use halprof_profile::symbols::{Code, Opened, SymbolPath, qualified};
 use halprof_profile::views::annotate::{Annotated, Flow, Instruction, Jump, Target};
 use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
@@ -133,20 +132,12 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     Ok(status)
 }
 
-/// The command that executes the function step by step, if it has a name and is in a file that can be
-/// run. A model's program is not run by a command, but the file that it is of can be.
+/// The command that counts the function exactly, if its file can be run.
 fn simulated(annotated: &Annotated) -> Option<String> {
     let Code { symbol, file, .. } = &annotated.code;
-    if symbol.is_empty() || file.parent().is_none_or(|folder| folder.as_os_str().is_empty()) {
-        return None;
-    }
-    let Metadata { modelled, command, .. } = &annotated.recording.metadata;
-    let program = match (modelled, command.is_empty()) {
-        (true, _) => file.display().to_string(),
-        (false, false) => command.join(" "),
-        (false, true) => "PROGRAM".to_owned(),
-    };
-    Some(format!("halprof simulate --range '{symbol}' -- {program}"))
+    let is_its_file = |module: &&Opened| module.image.as_ref() == Some(file);
+    let module = annotated.symbols.iter().find(is_its_file)?;
+    simulated::command(symbol, module, &annotated.recording.metadata)
 }
 
 /// The samples of one source at one instruction, a line of comma-separated values.
@@ -503,7 +494,7 @@ mod tests {
     use crate::output::style::plain;
     use crate::screen::{WIDTHS, assert_screen};
     use halprof_profile::aggregate::source_totals::SourceTotals;
-    use halprof_profile::file::Recording;
+    use halprof_profile::file::{Metadata, Recording};
     use halprof_profile::views::annotate::{CodeRunSummary, Flow};
 
     /// A loop of four instructions, one of them hot and one cold.

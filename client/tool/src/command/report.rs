@@ -19,6 +19,7 @@ use crate::results::recording::ExcludedCpus;
 use crate::results::recording_warnings;
 use crate::results::report_text::{self, SourceSummary};
 use crate::results::sample_rows::{SourceRow, absent_beside_source, source_rows};
+use crate::results::simulated;
 use crate::results::with_metrics;
 use crate::run::browser;
 use crate::select::branches::requested as requested_branches;
@@ -193,7 +194,24 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
             }
         }
     })?;
+    let is_overview = output.is_text() && options.by.is_empty() && !options.stack;
+    if let Some(line) = simulated(&report).filter(|_| is_overview) {
+        output.note(&line);
+    }
     Ok(status)
+}
+
+/// How to count the function with the most samples exactly; nothing where its file is not at hand.
+fn simulated(report: &Report) -> Option<String> {
+    let mut tables = report.tables.iter().filter(|table| table.by == [Key::Symbol]);
+    let hottest = tables.next()?.sections.first()?.rows.first()?;
+    let [Value::Symbol { module, symbol: Some(symbol) }] = hottest.values.as_slice() else {
+        return None;
+    };
+    let opened = report.symbols.iter().find(|opened| opened.name == *module)?;
+    let function = format!("{module}!{symbol}");
+    let command = simulated::command(&function, opened, &report.recording.metadata)?;
+    Some(format!("exact counts of {symbol}: `{command}`"))
 }
 
 /// Refuses `--open` of what is no sum of samples.

@@ -202,7 +202,7 @@ fn a_workload_without_amounts_has_the_default_ones() {
 
 /// A file can be stepped through; the program in the tool cannot.
 #[test]
-fn annotate_says_how_to_count_a_function_of_a_file_exactly() {
+fn a_function_of_a_file_can_be_counted_exactly_and_the_tool_says_how() {
     let (_folder, recording) = folder();
     let recording = text(&recording);
     let image = concat!(env!("CARGO_MANIFEST_DIR"), "/src/target/built_in/modelled.exe");
@@ -210,5 +210,8 @@ fn annotate_says_how_to_count_a_function_of_a_file_exactly() {
         json(&format!("--machine skylake record -o {recording} {workload}"));
         let said = halprof(&format!("annotate {recording} sort")).stderr;
         assert_eq!(said.contains("`halprof simulate --range 'sort' -- "), says, "{said}");
+        let report = halprof(&format!("report {recording}")).stderr;
+        let line = "`halprof simulate --range 'modelled.exe!find' -- ";
+        assert_eq!(report.contains(line), says, "{report}");
     }
 }
