@@ -467,6 +467,18 @@ Invoke-Step 'a trace lists its events' {
     Assert-That ($contexts -contains 'thread') 'no sample has a context'
     "$($kinds.Count) kinds; contexts: $($contexts -join ', ')"
 }
+# This step has not run yet.
+Invoke-Step 'a trace on standard input' {
+    $file = Join-Path $Log 'events.etl'
+    $named = (Get-Answer 'input-named' "report `"$file`"").samples
+    $process = Start-Process -FilePath $Tool -ArgumentList '--json report -' -NoNewWindow -PassThru -Wait `
+        -RedirectStandardInput $file -RedirectStandardOutput (Join-Path $Log 'input.out') `
+        -RedirectStandardError (Join-Path $Log 'input.err')
+    Assert-That ($process.ExitCode -eq 0) "it ended with $($process.ExitCode)"
+    $piped = (Get-Content -Raw -Encoding UTF8 (Join-Path $Log 'input.out') | ConvertFrom-Json).samples
+    Assert-That ($piped -eq $named) "$piped samples, and $named of the file by its name"
+    "$named samples"
+}
 $BusyFile = Join-Path $Log 'busy.rec'
 Invoke-Step 'tracing samples one process, and nothing is missing' {
     $source = Join-Path $PSScriptRoot 'windows.cs'

@@ -303,16 +303,22 @@ pub(crate) const fn filter_suffix(filter: u16) -> &'static str {
 pub fn parse_processors(list: &str) -> Result<Vec<u32>> {
     let mut all = BTreeSet::new();
     for part in list.split(',') {
-        all.extend(parse_range(part.trim()).ok_or_else(|| bad_processors(list))?);
+        let range = parse_range(part.trim());
+        all.extend(range.map_err(|why| bad_processors(list, &why))?);
     }
     Ok(all.into_iter().collect())
 }
 
-fn parse_range(part: &str) -> Option<RangeInclusive<u32>> {
+fn parse_range(part: &str) -> std::result::Result<RangeInclusive<u32>, String> {
     let (first, last) = part.split_once('-').unwrap_or((part, part));
-    let (first, last) = (parse_index(first)?, parse_index(last)?);
+    let (Some(first), Some(last)) = (parse_index(first), parse_index(last)) else {
+        return Err(format!("`{part}` is neither an index nor a range of them"));
+    };
+    if first > last {
+        return Err(format!("{first} is above {last}"));
+    }
     // A machine has fewer processors; one index more still shows which processor does not exist.
-    (first <= last).then(|| first..=last.min(first.saturating_add(MAX_PROCESSORS as u32)))
+    Ok(first..=last.min(first.saturating_add(MAX_PROCESSORS as u32)))
 }
 
 fn parse_index(text: &str) -> Option<u32> {
@@ -320,8 +326,11 @@ fn parse_index(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn bad_processors(list: &str) -> Error {
-    Error::usage(format!("`{list}` is not a valid list of processors"), Remedy::ProcessorList)
+fn bad_processors(list: &str, why: &str) -> Error {
+    Error::usage(
+        format!("`{list}` is not a valid list of processors: {why}"),
+        Remedy::ProcessorList,
+    )
 }
 
 /// Indexes as a list: `0-3,8`.

@@ -1,5 +1,6 @@
 //! The text of a file in UTF-8, or in UTF-16 as `>` of Windows PowerShell 5 writes it.
 
+use std::io;
 use std::string::FromUtf8Error;
 
 /// Decodes a file's bytes.
@@ -16,6 +17,14 @@ pub fn decode(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
         bytes.drain(..UTF_8.len());
     }
     String::from_utf8(bytes)
+}
+
+/// Decodes a file's bytes; the error is one of reading the file.
+///
+/// # Errors
+/// The bytes are neither.
+pub fn decode_or_invalid(bytes: Vec<u8>) -> io::Result<String> {
+    decode(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]

@@ -3,3 +3,4 @@
 pub(crate) mod args;
 pub(crate) mod habits;
 pub(crate) mod help;
+pub(crate) mod standard_input;

@@ -25,11 +25,12 @@ use crate::cli::habits;
 use crate::output::error::{Error, Result};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cli::args::{self, Arguments, Commands};
-use cli::help;
+use cli::{help, standard_input};
 use command::{
     annotate, check, completions, convert, doctor, explain, export, info, installation, list,
     machines, rdpmc, record, registers, report, script, simulate, stat, timeline, top,
 };
+use halprof_measure::text_file;
 use output::table::Width;
 use output::{Form, Output};
 use std::ffi::OsString;
@@ -79,7 +80,7 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         let printed = Output::text().print(&format!("{text}\n"));
         return printed.map_or_else(|error| Output::text().fail(&error), |()| 0);
     }
-    let parsed = match Arguments::parse_from(&arguments) {
+    let mut parsed = match Arguments::parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return misused(&with_advice(error, &arguments), &arguments),
     };
@@ -88,11 +89,13 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         let both = Error::usage("`--csv` and JSON together", "Ask for one of them.");
         return output.fail(&both);
     }
-    execute(&parsed, open, &output).unwrap_or_else(|error| output.fail(&error))
+    let kept = standard_input::kept(&mut parsed.command);
+    let done = kept.and_then(|_file| execute(&parsed, open, &output));
+    done.unwrap_or_else(|error| output.fail(&error))
 }
 
 /// The arguments, with each `@FILE` replaced by the arguments in that file, one per line; `@@NAME` is
-/// the argument `@NAME`. An argument that is the name of a file as it stands is left alone: `*.rec`
+/// the argument `@NAME`. `/?` and `-?` after a command ask for its help. An argument that is the name of a file as it stands is left alone: `*.rec`
 /// makes one of each file there, and whoever made those could have the rest read as options.
 fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
     let own = given.iter().take_while(|&argument| argument != "--").count();
@@ -101,13 +104,14 @@ fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
         let file = argument.to_str().and_then(|text| text.strip_prefix('@'));
         // The name itself, which a shell gives for a link that leads nowhere too.
         let is_name = || std::fs::symlink_metadata(argument).is_ok();
-        match file.filter(|_| index < own && !is_name()) {
+        let asks_for_help = index > 1 && index < own && (argument == "/?" || argument == "-?");
+        match file.filter(|file| index < own && !file.is_empty() && !is_name()) {
+            _ if asks_for_help => all.push("--help".into()),
             Some(name) if name.starts_with('@') => all.push(name.into()),
             Some(file) => {
-                let text = std::fs::read_to_string(file);
+                let text = std::fs::read(file).and_then(text_file::decode_or_invalid);
                 let text = text.map_err(|error| unreadable(file, &error))?;
-                let lines = text.trim_start_matches('\u{FEFF}').lines();
-                all.extend(lines.filter(|line| !line.is_empty()).map(OsString::from));
+                all.extend(text.lines().filter(|line| !line.is_empty()).map(OsString::from));
             }
             None => all.push(argument.clone()),
         }

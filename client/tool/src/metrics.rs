@@ -14,7 +14,7 @@ use crate::output::error as tool;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::events::Microarchitecture;
 use halprof_measure::float::float;
-use halprof_measure::{Error, Result, did_you_mean};
+use halprof_measure::{Error, Result, did_you_mean, text_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -790,9 +790,9 @@ fn parse(text: &str) -> MetricResult<Document> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    text_file::decode_or_invalid(bytes)
 }
 
 #[cfg(test)]

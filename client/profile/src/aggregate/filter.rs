@@ -107,12 +107,12 @@ pub fn addresses(text: &str) -> Option<Range<u64>> {
     Some(start..start.saturating_add(length))
 }
 
-/// Parses `FROM-TO` in seconds; either may be absent.
+/// Parses `FROM-TO`, in seconds or with a unit; either may be absent.
 pub fn time(text: &str) -> Result<(u64, u64)> {
     let wrong = || {
         Error::usage(
             format!("`{text}` is not a time range"),
-            "Give seconds since the first sample, FROM-TO with FROM before TO, as in `0.5-1.25`, `2-` or `-0.1`.",
+            "Give times since the first sample, FROM-TO with FROM before TO, in seconds or with a unit, as in `0.5-1.25`, `250ms-1s`, `2-` or `-0.1`.",
         )
     };
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;
@@ -125,18 +125,28 @@ pub fn time(text: &str) -> Result<(u64, u64)> {
     (from < to).then_some((from, to)).ok_or_else(wrong)
 }
 
-/// Parses decimal seconds exactly, without a float, so that printed times can be typed back.
+/// Units of time, each with the decimal digits of its nanoseconds; `s` may be left out.
+const UNITS: [(&str, usize); 5] = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
+
+/// Parses a decimal time exactly, without a float, so that printed times can be typed back.
 fn nanoseconds(text: &str) -> Option<u64> {
+    let mut units =
+        UNITS.iter().filter_map(|&(unit, digits)| Some((text.strip_suffix(unit)?, digits)));
+    let (text, digits_below) = units.next().unwrap_or((text, 9));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) || fraction.len() > 9 || text == "." {
+    if !digits(whole)
+        || !digits(fraction)
+        || fraction.len() > digits_below
+        || matches!(text, "" | ".")
+    {
         return None;
     }
     let number = |text: &str| {
         if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() }
     };
-    let fraction = number(&format!("{fraction:0<9}"))?;
-    number(whole)?.checked_mul(1_000_000_000)?.checked_add(fraction)
+    let fraction = number(&format!("{fraction:0<digits_below$}"))?;
+    number(whole)?.checked_mul(10_u64.pow(digits_below as u32))?.checked_add(fraction)
 }
 
 #[cfg(test)]

@@ -419,7 +419,7 @@ fn replaced<T>(
     let folder = folder(&path);
     // A missing folder is an error of its own, not one of a temporary file.
     fs::metadata(folder)?;
-    let mut file = unnamed().tempfile_in(folder).map_err(without_name)?;
+    let mut file = unnamed_in(folder)?;
     let done = put(file.as_file_mut())?;
     if let Some(old) = old {
         fs::rename(&path, old)?;
@@ -428,22 +428,18 @@ fn replaced<T>(
     Ok(done)
 }
 
-/// An error without the name of the temporary file, which means nothing to the user.
-fn without_name(error: io::Error) -> io::Error {
-    match error.get_ref() {
-        Some(_) => error.kind().into(),
-        None => error,
-    }
-}
-
 /// A temporary file with the usual permissions, so that others may read it as any other file of the
-/// user; on Windows its folder gives them.
-#[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix sets permissions"))]
-fn unnamed() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder
+/// user; on Windows its folder gives them. An error is the system's, without the name of the file, which
+/// means nothing to the user.
+fn unnamed_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut of_system = None;
+    let create = |path: &Path| {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(path);
+        file.inspect_err(|error| of_system = error.raw_os_error())
+    };
+    let file = tempfile::Builder::new().make_in(folder, create);
+    file.map_err(|error| of_system.map_or(error, io::Error::from_raw_os_error))
 }
 
 fn folder(path: &Path) -> &Path {

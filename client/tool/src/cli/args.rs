@@ -110,11 +110,13 @@ impl Arguments {
                 if !WITHOUT_MACHINE.contains(&name.as_str()) {
                     subcommand = subcommand.arg(machine());
                 }
+                let after = subcommand.get_after_help().map(ToString::to_string);
+                let after = help::flowing(&after.unwrap_or_default());
                 let limits = limits::help(name);
                 if !limits.is_empty() {
-                    let after = subcommand.get_after_help().map(ToString::to_string);
-                    let after = after.unwrap_or_default();
                     subcommand = subcommand.after_help(format!("{after}\n\n{limits}"));
+                } else if !after.is_empty() {
+                    subcommand = subcommand.after_help(after);
                 }
                 rarely_needed_last(with_exclusions(subcommand))
             })
@@ -126,8 +128,9 @@ impl Arguments {
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-        let mut matches =
-            readable(Self::definition(), width(&arguments)).try_get_matches_from(arguments)?;
+        let width = width(&arguments);
+        let command = readable(Self::definition(), width);
+        let mut matches = command.try_get_matches_from(without_width_of_help(arguments))?;
         let (csv, json_lines) = (is_set(&matches, CSV), is_set(&matches, JSON_LINES));
         let given_machine = of_command::<String>(&matches, MACHINE)
             .or_else(|| matches.get_one::<String>(MACHINE))
@@ -140,6 +143,23 @@ impl Arguments {
     pub(crate) fn machine(&self) -> &str {
         self.given_machine.as_deref().unwrap_or(DEFAULT_MACHINE)
     }
+}
+
+/// The same arguments without the `--width` of `help COMMAND`, which is an option of `halprof` for clap and
+/// takes no options itself.
+fn without_width_of_help(arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_none_or(|command| command != "help") {
+        return arguments;
+    }
+    let mut is_value = false;
+    let mut kept = arguments;
+    kept.retain(|argument| {
+        let is_width = argument.to_string_lossy().starts_with("--width");
+        let dropped = is_width || is_value;
+        is_value = argument == "--width";
+        !dropped
+    });
+    kept
 }
 
 /// The value of `--width` before anything is parsed, for help.
@@ -522,7 +542,7 @@ pub(crate) struct Stat {
     #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum)]
     pub(crate) by: Option<DivideBy>,
     /// Do not measure: take the counts from a trace (.etl) of Windows' own tracing, or from a
-    /// recording made from one
+    /// recording made from one; `-` is standard input
     #[arg(long, value_name = "FILE", help_heading = WHAT)]
     pub(crate) from: Option<PathBuf>,
     /// Show only these processes, by id or by name, of `--by` or `--from`
@@ -555,7 +575,7 @@ const COMPARISON: &str = "comparison";
 #[derive(Debug, Args)]
 #[command(next_help_heading = OUTPUT)]
 pub(crate) struct Against {
-    /// Compare with an earlier result, which `--json -o FILE` has written
+    /// Compare with an earlier result, which `--json -o FILE` has written; `-` is standard input
     #[arg(long, value_name = "FILE", group = COMPARISON)]
     pub(crate) diff: Option<PathBuf>,
     /// End with status 1 if anything got worse by more than PERCENT, beyond its bound
@@ -642,7 +662,7 @@ fn by_keys() -> String {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Report {
     /// Recordings made by `halprof record`, or traces (.etl); several are added up, and `--by machine`
-    /// tells them apart
+    /// tells them apart. `-` is standard input, kept in a temporary file of at most 4 GiB
     #[arg(default_value = RECORDING, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "KEYS", help = by_keys(), help_heading = WHAT)]
@@ -718,9 +738,10 @@ impl Report {
 
 #[derive(Debug, Args)]
 pub(crate) struct Annotate {
-    /// A recording made by `halprof record`, or a trace (.etl); may be left out before a PLACE
+    /// A recording made by `halprof record`, or a trace (.etl), or `-` for standard input; may be left
+    /// out before a PLACE
     #[arg(default_value = RECORDING, value_name = "FILE")]
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     /// A function as tables name it (MODULE!SYMBOL), with or without its arguments, or the end of its name
     /// from a `::` or `.` on; `*` matches any text. Or an address in it (0x...), or a range of addresses
     /// (0x1000-0x1040, 0x1000+64), which needs no symbols. Quote `!` and `<` for the shell:
@@ -756,7 +777,7 @@ impl Annotate {
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
     /// A trace that WPR, xperf, logman or `halprof record -o FILE.etl` wrote; several of one session
-    /// become one recording
+    /// become one recording; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The recording; a file of this name becomes FILE.old
@@ -804,7 +825,7 @@ pub(crate) enum CodeKey {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which marks").args(["file", "program"]))]
 pub(crate) struct Timeline {
-    /// A recording made by `halprof timeline` or `halprof record`
+    /// A recording made by `halprof timeline` or `halprof record`, or `-` for standard input
     #[arg(default_value = RECORDING)]
     pub(crate) file: PathBuf,
     /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
@@ -841,7 +862,7 @@ fn column(text: &str) -> Result<Duration, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Script {
-    /// A recording, or a trace (.etl)
+    /// A recording, or a trace (.etl), or `-` for standard input
     #[arg(default_value = RECORDING)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -1024,7 +1045,8 @@ pub(crate) struct Top {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Recordings made by `halprof record`, or traces (.etl); formats without times take several
+    /// Recordings made by `halprof record`, or traces (.etl), or `-` for standard input; formats without
+    /// times take several
     #[arg(default_value = RECORDING, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// What to write; a format that holds one source takes the first that passes the filters [default:

@@ -32,6 +32,24 @@ pub(crate) fn with_groups(command: Command, width: Width) -> Command {
     command.mut_subcommands(|one| one.hide(true))
 }
 
+/// The same text with each paragraph in one line, which breaks where the terminal ends. Lines that begin
+/// with a blank, such as examples, stand as they are.
+pub(crate) fn flowing(text: &str) -> String {
+    let mut flowing = String::new();
+    let mut in_paragraph = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        flowing.push_str(match (in_paragraph, is_prose) {
+            (true, true) => " ",
+            _ if flowing.is_empty() => "",
+            _ => "\n",
+        });
+        flowing += line;
+        in_paragraph = is_prose;
+    }
+    flowing
+}
+
 pub(crate) const HALPROF: &str = "\
 Examples:
   halprof stat -e TotalIssues,CacheMisses -- app.exe     count while a program runs
@@ -244,6 +262,13 @@ mod tests {
     use crate::cli::args::Arguments;
     use clap::Arg;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_paragraph_breaks_where_the_terminal_ends() {
+        let text = "Examples:\n  a\n  b  c\n\nOne\ntwo\nthree:\n  d\n";
+        assert_eq!(flowing(text), "Examples:\n  a\n  b  c\n\nOne two three:\n  d");
+        assert_eq!(flowing(""), "");
+    }
 
     #[test]
     fn each_command_is_in_one_group() {

@@ -12,6 +12,7 @@ use halprof_profile::file::{self, DroppedBranches, StackCounts, TraceContents};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ConvertResult {
@@ -48,6 +49,17 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     let target = &options.output;
     if target.as_os_str() == "-" {
         return Err(Error::usage("a recording is a file", "Name it: `-o FILE.rec`."));
+    }
+    // A pipe can be read only once.
+    let is_recording =
+        |file: &&PathBuf| file.is_file() && file::is_recording(file).unwrap_or(false);
+    if let Some(recording) = options.files.iter().find(is_recording) {
+        return Err(halprof_measure::Error::bad_file(
+            recording,
+            "is a recording already",
+            "`report`, `annotate`, `script` and `export` read it as it is.",
+        )
+        .into());
     }
     let sessions = file::sessions(&options.files)?;
     let [session] = sessions.as_slice() else {

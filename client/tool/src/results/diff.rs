@@ -432,5 +432,5 @@ pub(crate) fn text(earlier: &str, rows: &[DiffRow], width: Width) -> String {
 fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
-    text_file::decode(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+    text_file::decode_or_invalid(bytes)
 }
