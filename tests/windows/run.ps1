@@ -479,6 +479,20 @@ Invoke-Step 'a trace on standard input' {
     Assert-That ($piped -eq $named) "$piped samples, and $named of the file by its name"
     "$named samples"
 }
+# This step has not run yet.
+Invoke-Step 'record keeps who ended waits' {
+    $file = Join-Path $Log 'waits.etl'
+    $null = Get-Answer 'etw-waits' "--machine etw record --off-cpu -e Timer -d 2 -o `"$file`""
+    $waits = Get-Answer 'etw-waits-report' "report --off-cpu `"$file`""
+    Assert-That ($waits.wakings -gt 0) 'the trace has no ReadyThread'
+    $named = @($waits.rows | Where-Object { $_.wakers.Count -gt 0 })
+    Assert-That ($named.Count -gt 0) 'nobody is named who ended a wait'
+    $ended = (Get-Answer 'etw-wakers-report' "report --off-cpu --by waker `"$file`"").ended_by
+    $placed = @($ended | Where-Object { $_.module })
+    Assert-That ($placed.Count -gt 0) 'no wait has the call stack of who ended it'
+    $threads = @($ended | Where-Object { -not $_.dpc })
+    "$($waits.wakings) events, $($ended.Count) functions, $($threads.Count) of them of threads"
+}
 $BusyFile = Join-Path $Log 'busy.rec'
 Invoke-Step 'tracing samples one process, and nothing is missing' {
     $source = Join-Path $PSScriptRoot 'windows.cs'

@@ -46,7 +46,8 @@ fn spelled(remedy: Remedy) -> String {
         | Remedy::SameBuild
         | Remedy::Symbols
         | Remedy::RecordBranches
-        | Remedy::RecordAllBranches => remedy.to_string(),
+        | Remedy::RecordAllBranches
+        | Remedy::TraceWaits => remedy.to_string(),
     }
 }
 

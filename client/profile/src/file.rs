@@ -75,6 +75,7 @@ mod writer;
 pub use background::{Background, Block, Sink};
 pub use branches::RecordedBranches;
 pub use context::{Context, ContextCounts, mode_of};
+pub(crate) use etl::EndedWaits;
 pub use etl::{DeliveredSamples, Files, LOST_BUFFERS, LOST_EVENTS, convert, convert_session};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};

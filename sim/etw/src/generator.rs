@@ -23,7 +23,7 @@ use halprof_measure::tracing::live::Record;
 use halprof_measure::tracing::session::{SampledSource, TIMER};
 use on_way::OnWay;
 use sim::load::workload::Passed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Seek, Write};
 use std::sync::Arc;
 
@@ -46,6 +46,8 @@ pub struct Run {
     pub sampled: Vec<TracedSource>,
     /// Whether samples and context switches have call stacks.
     pub stacks: bool,
+    /// Whether it has who ends the waits of threads.
+    pub wakings: bool,
     /// How the branches before samples are recorded; `None` if they are not.
     pub branches: Option<BranchRecording>,
     /// One buffer of so many is lost; 0 for none.
@@ -99,6 +101,8 @@ pub struct Truth {
     pub samples: Vec<SampleTruth>,
     /// Where threads went on after context switches, in the order of time, if the run has stacks.
     pub switches: Vec<SwitchTruth>,
+    /// Who ended waits, in the order of time, if the run has it.
+    pub wakings: Vec<WakingTruth>,
     /// The branch records that are of no sample, or of no branch.
     pub left_out: LeftOut,
 }
@@ -115,6 +119,23 @@ pub struct SwitchTruth {
     /// The kernel's half of its stack, innermost first.
     pub kernel: Vec<u64>,
     /// The user half.
+    pub user: Vec<u64>,
+}
+
+/// The end of a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WakingTruth {
+    /// In ticks.
+    pub time: i64,
+    /// The thread that had waited.
+    pub thread: u32,
+    /// How long it was off, in ticks.
+    pub waited: i64,
+    /// The thread that ended the wait; `None` for a DPC.
+    pub waker: Option<u32>,
+    /// The kernel's half of the call stack of what ended it, innermost first; empty without stacks.
+    pub kernel: Vec<u64>,
+    /// The user half; empty for a DPC.
     pub user: Vec<u64>,
 }
 
@@ -176,7 +197,9 @@ const THREADS: u32 = 3;
 /// Where the processes' code is, and the kernel's.
 const IMAGE: u64 = 0x40_0000;
 const IMAGE_SIZE: u64 = 0x1_0000;
-/// Where the kernel waits, what a program called for that, and where it is interrupted.
+/// Where the kernel makes a thread ready, where it waits, what a program called for that, and where it
+/// is interrupted.
+const WAKE: u64 = 0x80;
 const WAIT: u64 = 0x100;
 const SYSTEM_CALL: u64 = 0x200;
 const INTERRUPT: u64 = 0x300;
@@ -243,6 +266,8 @@ struct Generator {
     ready: Vec<u32>,
     /// When a thread was last on a processor: it is nowhere else before.
     free_from: BTreeMap<u32, i64>,
+    /// When which threads ended waits: a call stack names its event by both.
+    waking_at: BTreeSet<(i64, u32)>,
 }
 
 impl Run {
@@ -355,6 +380,22 @@ impl LiveRun {
 
     /// Gives the events of the run since the last call: `run` is the whole run until now.
     pub fn until(&mut self, run: &Run, goes_on: bool, mut give: impl FnMut(&Record<'_>)) {
+        let pointer_size = self.generator.run.pointer_size;
+        self.events_until(run, goes_on, |origin, kind, values| {
+            let Some((id, payload)) = write::content(kind, pointer_size) else { return };
+            let values: Vec<u8> = values.iter().copied().flat_map(u64::to_le_bytes).collect();
+            let Origin { time, processor, .. } = origin;
+            give(&Record { time, processor, id, payload: &payload, values: &values });
+        });
+    }
+
+    /// The same, as they are written.
+    pub fn events_until(
+        &mut self,
+        run: &Run,
+        goes_on: bool,
+        mut give: impl FnMut(Origin, &EventKind<'_>, &[u64]),
+    ) {
         let generator = &mut self.generator;
         generator.from = generator.end();
         // What is counted in no time is counted in the least.
@@ -370,14 +411,7 @@ impl LiveRun {
         generator.truth.switches.clear();
         events.sort_by_key(|event| event.origin.time);
         for event in &events {
-            generator.run.with(event, |origin, kind, values| {
-                let Some((id, payload)) = write::content(kind, generator.run.pointer_size) else {
-                    return;
-                };
-                let values: Vec<u8> = values.iter().copied().flat_map(u64::to_le_bytes).collect();
-                let Origin { time, processor, .. } = origin;
-                give(&Record { time, processor, id, payload: &payload, values: &values });
-            });
+            generator.run.with(event, &mut give);
         }
     }
 
@@ -433,6 +467,7 @@ impl Generator {
             truth: Truth::default(),
             ready: Vec::new(),
             free_from: BTreeMap::new(),
+            waking_at: BTreeSet::new(),
             run,
         }
     }
@@ -448,6 +483,7 @@ impl Generator {
         self.generate_part();
         self.truth.samples.sort_by_key(|sample| (sample.time, sample.processor));
         self.truth.switches.sort_by_key(|switch| (switch.time, switch.processor));
+        self.truth.wakings.sort_by_key(|waking| waking.time);
     }
 
     /// Puts a thread on each processor, with a switch that the events have.
@@ -465,6 +501,9 @@ impl Generator {
     /// What happens from `from` to the end.
     fn generate_part(&mut self) {
         let slices = self.schedule();
+        if self.run.wakings {
+            self.wake_all(&slices);
+        }
         for processor in 0..self.run.processors {
             let own: Vec<&Slice> =
                 slices.iter().filter(|slice| slice.processor == processor).collect();
@@ -566,6 +605,71 @@ impl Generator {
         values
     }
 
+    /// What ends the waits of threads: before each goes on, what runs on some processor makes it ready, a
+    /// DPC where nothing else runs.
+    fn wake_all(&mut self, slices: &[Slice]) {
+        let mut off_since: BTreeMap<u32, i64> = BTreeMap::new();
+        let mut by_end: Vec<&Slice> = slices.iter().collect();
+        by_end.sort_by_key(|slice| slice.end);
+        for slice in by_end {
+            if let Some(next) = slice.next.filter(|&next| next != IDLE)
+                && let Some(since) = off_since.remove(&next)
+            {
+                self.wake(slices, next, (since, slice.end));
+            }
+            off_since.insert(slice.thread, slice.end);
+        }
+    }
+
+    /// Ends the wait of a thread that is off from one time to another.
+    fn wake(&mut self, slices: &[Slice], thread: u32, (since, until): (i64, i64)) {
+        // Its call stack follows within two ticks, and the reader must have seen who runs.
+        let runs_at = |slice: &Slice, time| {
+            slice.begin > ORIGIN && slice.begin < time && time < slice.end - 2
+        };
+        let time = since + 1 + self.switch_rng.i64(0..(until - since).max(1));
+        let mut running: Vec<&Slice> = slices.iter().filter(|one| runs_at(one, time)).collect();
+        running.retain(|one| !self.waking_at.contains(&(time, one.thread)));
+        if time >= until || running.is_empty() {
+            return;
+        }
+        let &Slice { processor, thread: running, .. } =
+            running[self.switch_rng.usize(..running.len())];
+        self.waking_at.insert((time, running));
+        let is_dpc = running == IDLE;
+        let ready = thread::Ready { thread, flags: u8::from(is_dpc), ..thread::Ready::default() };
+        self.push(time, processor, running, Kind::Event(EventKind::Ready(ready)), Vec::new());
+        let (mut kernel, mut user) =
+            (vec![self.kernel + WAKE, self.kernel + SYSTEM_CALL], Vec::new());
+        if is_dpc {
+            kernel[1] = self.kernel + INTERRUPT;
+        } else {
+            user = vec![self.waking_call(), IMAGE + MAIN];
+        }
+        let halves = [kernel, user].map(|half| if self.run.stacks { half } else { Vec::new() });
+        for (delay, frames) in (1..).zip(&halves) {
+            if !frames.is_empty() {
+                let stack = Kind::Stack { event_time: time, frames: frames.clone() };
+                self.push(time + delay, processor, running, stack, Vec::new());
+            }
+        }
+        let [kernel, user] = halves;
+        let waker = (!is_dpc).then_some(running);
+        let waited = until - since;
+        self.truth.wakings.push(WakingTruth { time, thread, waited, waker, kernel, user });
+    }
+
+    /// Where a program ends a wait.
+    fn waking_call(&mut self) -> u64 {
+        match self.run.program.as_ref().map(|program| &program.instructions) {
+            Some(instructions) if !instructions.is_empty() => {
+                // The address behind a call, as in `user_address`.
+                instructions[self.switch_rng.usize(..instructions.len())] + 1
+            }
+            _ => IMAGE + MAIN + self.switch_rng.u64(1..=WAITING_CALLS) * CALL_DISTANCE,
+        }
+    }
+
     /// The stack of the thread that a switch puts on: it waited in the kernel, in a call that its
     /// program made, or where it was on its way.
     fn stack_of_switch(&mut self, time: i64, processor: u16, thread: u32) {
@@ -621,6 +725,7 @@ impl Generator {
             // Its stack follows within two ticks, on this processor. At the begin of the slice is the
             // switch, whose stack names it by this time and thread.
             times.retain(|&(time, _)| time > slice.begin && time < slice.end - 2);
+            times.retain(|&(time, _)| !self.waking_at.contains(&(time, slice.thread)));
             for (time, source) in times {
                 self.sample((time, slice.processor, slice.thread), source, slice.begin);
             }

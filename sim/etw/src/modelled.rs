@@ -112,6 +112,7 @@ impl<T: Transport + 'static> ModelledTracing<T> {
             counted: counted.map(traced).collect(),
             sampled: request.sampled.iter().copied().map(traced).collect(),
             stacks: request.stacks,
+            wakings: request.waits,
             branches: request.branches.map(|filter| BranchRecording { depth, filter }),
             lost_buffers_one_in: 0,
             program: self.program.borrow().clone(),

@@ -46,6 +46,8 @@ pub enum Remedy {
     RecordBranches,
     /// Record branches of every kind.
     RecordAllBranches,
+    /// Trace what threads wait for, and who ends their waits.
+    TraceWaits,
 }
 
 /// The remedy for a client without words of its own.
@@ -81,6 +83,9 @@ impl Display for Remedy {
                 "Record again with the branches before each sample, on a processor that records them."
             }
             Self::RecordAllBranches => "Record again with branches of every kind.",
+            Self::TraceWaits => {
+                "A trace with context switches and ReadyThread, each with its call stack, has all of it: `xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER -stackwalk CSwitch+ReadyThread` begins one, and `xperf -d FILE` ends it."
+            }
         })
     }
 }

@@ -52,6 +52,9 @@ pub struct TraceRequest {
     /// Whether samples have the branches before them, and what is left out of these, as bits of
     /// [`filter`](halprof_etw::payload::branches::filter).
     pub branches: Option<u32>,
+    /// Whether threads' waits are traced: context switches and who ends the waits, with call stacks if
+    /// samples have some.
+    pub waits: bool,
     /// Whether the runtimes of .NET and JavaScript report the methods that they compile.
     pub methods: bool,
     /// What the times of events count.

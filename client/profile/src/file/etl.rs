@@ -10,6 +10,7 @@ mod branches;
 mod delivered;
 mod images;
 mod methods;
+mod wakings;
 
 use super::format::{self, Format};
 use super::inventory::System;
@@ -43,6 +44,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::path::Path;
+pub(crate) use wakings::EndedWaits;
+use wakings::{Ended, EndedWait, Named};
 
 /// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
 const TIMER: u16 = 0;
@@ -134,7 +137,8 @@ pub fn convert_session(
 ) -> Result<()> {
     // Samples keep the identifiers of their processes, because whoever reads the recording numbers
     // them.
-    let mut trace = TraceSamples::events(paths, None, Some(&Query::default()), process)?;
+    let mut trace =
+        TraceSamples::events(paths, Content::Samples, Some(&Query::default()), process)?;
     complete(&mut trace.recording.metadata);
     if let Some(files) = files {
         let addresses =
@@ -153,29 +157,45 @@ pub(super) struct TraceSamples {
     samples: Vec<Sample>,
     stacks: Vec<StackId>,
     branches: SampleBranches,
+    /// The wait that each sample ended, where samples are what ended waits.
+    ended: Vec<EndedWait>,
+    named: Named,
+}
+
+/// What of a trace its samples are.
+enum Content {
+    Samples,
+    /// Where threads went on after waits.
+    Waits,
+    /// What ended waits.
+    EndedWaits,
 }
 
 impl TraceSamples {
     /// Reads the samples of the files of a session.
     pub(super) fn read(paths: &[&Path]) -> Result<Self> {
-        Ok(Self::events(paths, None, None, None)?.with_process_ids())
+        Ok(Self::events(paths, Content::Samples, None, None)?.with_process_ids())
     }
 
     pub(super) fn read_waits(path: &Path) -> Result<Self> {
-        Ok(Self::events(&[path], Some(Waits::default()), None, None)?.with_process_ids())
+        Ok(Self::events(&[path], Content::Waits, None, None)?.with_process_ids())
     }
 
-    /// The samples of a trace, or its `waits`, as a recording has them; and the counts of its threads
+    fn read_ended(path: &Path) -> Result<Self> {
+        Ok(Self::events(&[path], Content::EndedWaits, None, None)?.with_process_ids())
+    }
+
+    /// The samples of a trace, or its waits, as a recording has them; and the counts of its threads
     /// if a `query` says which. Of one `process` alone if it is given.
     fn events(
         paths: &[&Path],
-        waits: Option<Waits>,
+        content: Content,
         query: Option<&Query>,
         process: Option<u32>,
     ) -> Result<Self> {
         let mut trace = etl::open_all(paths)?;
         let path = paths.first().copied().unwrap_or(Path::new(""));
-        let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
+        let mut builder = Builder::new(trace.pointer_size(), trace.clock(), &content);
         builder.only_process = process;
         let processors = trace.header().processors;
         let mut counter = query.map(|query| Counter::new(query, trace.clock(), processors));
@@ -302,6 +322,8 @@ struct Builder {
     ticks: FxHashMap<u16, Tick>,
     /// The waits, if they are wanted instead of samples.
     waits: Option<Waits>,
+    /// The waits that ended, if what ended them is wanted.
+    ended: Option<Ended>,
     /// The only process that is kept.
     only_process: Option<u32>,
     lives: Lives,
@@ -333,12 +355,16 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(pointer: PointerSize, clock: Clock, waits: Option<Waits>) -> Self {
+    fn new(pointer: PointerSize, clock: Clock, content: &Content) -> Self {
         Self {
             pointer,
             clock,
             ticks: FxHashMap::default(),
-            waits,
+            waits: match content {
+                Content::Samples => None,
+                Content::Waits | Content::EndedWaits => Some(Waits::default()),
+            },
+            ended: matches!(content, Content::EndedWaits).then(Ended::default),
             only_process: None,
             lives: Lives::default(),
             sources: Vec::new(),
@@ -367,6 +393,9 @@ impl Builder {
         let waits = self.waits.as_mut();
         if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.lives.threads, &event)) {
             self.wait(event.time, event.processor, wait);
+        }
+        if self.ended.is_some() && matches!(event.kind, EventKind::Ready(_)) {
+            self.waking(event.time, event.processor);
         }
         self.switches += u64::from(matches!(event.kind, EventKind::Switch(_)));
         self.lives.event(&event);
@@ -482,10 +511,27 @@ impl Builder {
     /// where the thread went on.
     fn wait(&mut self, time: i64, processor: u16, wait: Wait) {
         let period = between(self.clock, wait.since, time);
+        if let Some(ended) = &mut self.ended {
+            ended.add(&wait, period);
+            return;
+        }
         let (source, state) = self.source(WAITED);
         WAITED_NAME.clone_into(&mut state.name);
         let sample = Sample { period, source, mode: Mode::Unknown as u8, ..Sample::default() };
         self.add(time, processor, wait.thread, sample);
+    }
+
+    /// Takes what makes a thread ready as a sample, with its number as its period until the waits are
+    /// known. Its stack names the thread that runs there, on whose time a DPC may do it.
+    fn waking(&mut self, time: i64, processor: u16) {
+        let Some(waits) = &self.waits else { return };
+        let (number, running) = (waits.wakings, waits.running(processor));
+        let instance = self.lives.threads.current(running.unwrap_or(0));
+        let (source, state) = self.source(WAITED);
+        WAITED_NAME.clone_into(&mut state.name);
+        let sample =
+            Sample { period: number, source, mode: Mode::Unknown as u8, ..Sample::default() };
+        self.add(time, processor, instance, sample);
     }
 
     /// Adds a sample of a thread, which waits for its stack.
@@ -543,6 +589,14 @@ impl Builder {
         if self.waits.is_some() {
             self.locate_waits();
         }
+        let (mut ended, mut named) = (Vec::new(), Named::default());
+        if let Some(of) = self.ended.take() {
+            let made_ready = std::mem::take(&mut self.samples).into_iter();
+            let made_ready = made_ready.zip(std::mem::take(&mut self.sample_halves));
+            let (kept, waits) = of.of(made_ready.collect());
+            (self.samples, self.sample_halves) = kept.into_iter().unzip();
+            (ended, named) = (waits, Named::of(&self.lives, self.clock));
+        }
         if let Some(process) = self.only_process {
             self.retain(process);
         }
@@ -584,7 +638,7 @@ impl Builder {
             recording.methods = self.methods.finish(&addresses);
             recording.methods.retain(|method| is_kept(method.process));
         }
-        TraceSamples { metadata, recording, samples: self.samples, stacks, branches }
+        TraceSamples { metadata, recording, samples: self.samples, stacks, branches, ended, named }
     }
 
     /// Leaves out the samples of all processes except one, and these processes.

@@ -1,6 +1,8 @@
 //! How long threads waited, by the context switches of a trace of Windows' own tracing; and where,
 //! if switches have call stacks.
 
+mod wakers;
+
 use super::report::{Query, Report};
 use crate::aggregate::filter::Filter;
 use crate::aggregate::functions::functions_that_waited;
@@ -11,20 +13,14 @@ use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::{Clock, Event};
 use halprof_measure::float::float;
 use halprof_measure::tracing::analysis::lives::{Lives, between};
-use halprof_measure::tracing::analysis::waits::{Reason, Waits, Waker};
+use halprof_measure::tracing::analysis::waits::{Reason, Waits, Waker, Waking};
 use halprof_measure::tracing::etl::{self, Etl};
-use halprof_measure::{Error, Result};
+use halprof_measure::{Error, Remedy, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// How a trace must be recorded.
-const RECORD: &str =
-    "`xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER` records one, and `xperf -d FILE` ends it.";
-
-/// The same with where threads waited.
-const RECORD_STACKS: &str = "`xperf -on PROC_THREAD+LOADER+CSWITCH -stackwalk CSwitch` records them, and `xperf -d FILE` ends it.";
+pub use wakers::{EndedBy, EndedByRow};
 
 /// Why a thread waits: `KWAIT_REASON` (wdm.h, and the MOF class `CSwitch`), without its prefixes.
 const REASONS: [&str; 39] = [
@@ -215,7 +211,7 @@ impl OffCpu {
         }
         if reader.waits.switches == 0 {
             let why = "has no context switches, so waits are unknown";
-            return Err(refused(path, why, RECORD));
+            return Err(refused(path, why));
         }
         Ok(reader.finish(&trace, by))
     }
@@ -230,13 +226,19 @@ impl OffCpu {
         let report = Report::read_waits(path, &query, symbol_path)?;
         match report.recording.stack_counts() {
             Some(_) => Ok(report),
-            None => Err(refused(path, "has no call stacks of context switches", RECORD_STACKS)),
+            None => Err(refused(path, "has no call stacks of context switches")),
         }
     }
 }
 
-fn refused(path: &Path, why: &str, hint: &str) -> Error {
-    Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint: hint.into() }
+/// A trace without the events that say who ended waits.
+fn nobody_named(path: &Path) -> Error {
+    refused(path, "does not say who ended the waits of threads")
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    let hint = Remedy::TraceWaits.into();
+    Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint }
 }
 
 /// A recording has samples and no switches.
@@ -244,8 +246,7 @@ fn refuse_recording(path: &Path) -> Result<()> {
     if !is_recording(path)? {
         return Ok(());
     }
-    let hint = format!("A trace of Windows' own tracing (.etl) has them. {RECORD}");
-    Err(refused(path, "is a recording, which has no context switches", &hint))
+    Err(refused(path, "is a recording, which has no context switches"))
 }
 
 impl Reader {
@@ -255,7 +256,7 @@ impl Reader {
             let InstanceNumber(thread) = wait.thread;
             let ns = between(self.clock, wait.since, event.time);
             self.totals.entry((thread, wait.reason)).or_default().add(ns);
-            if let Some(waker) = wait.waker {
+            if let Some(Waking { waker, .. }) = wait.waking {
                 *self.wakers.entry((thread, wait.reason, waker)).or_default() += 1;
             }
         }

@@ -628,6 +628,10 @@ pub(crate) struct Record {
     /// Windows' own tracing takes no number
     #[arg(long, help_heading = WHAT, value_name = "N+KINDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) branches: Option<String>,
+    /// Record context switches and who ended the waits of threads too, for `report --off-cpu`: to a trace,
+    /// `-o FILE.etl` (by Windows' own tracing)
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) off_cpu: bool,
     /// If there are too few counters, run once for each set of sources that fits
     #[arg(long, help_heading = RARE)]
     pub(crate) passes: bool,
@@ -694,7 +698,8 @@ pub(crate) struct Report {
     /// Write a page of the same samples beside FILE, as `export -f html` does, and open it in the browser
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) open: bool,
-    /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
+    /// Show how long threads waited, and for what, by the context switches of a trace (.etl); `--by
+    /// waker` who ended the waits, and in which function
     #[arg(long, help_heading = WHAT)]
     pub(crate) off_cpu: bool,
     /// Show what kinds of events a trace (.etl) has, and how many of each, whether halprof reads them or

@@ -207,6 +207,7 @@ fn refuse_limits(options: &args::Record, method: limits::MeasuredBy) -> Result<(
     let given = [
         ("--branches with a number", BranchRequest::of(options)?.depth.is_some()),
         ("--no-managed", options.no_managed),
+        ("--off-cpu", options.off_cpu),
         ("--passes", options.passes),
         ("--rate", options.rate.is_some()),
         ("--rotate", options.work.rotate.is_some()),

@@ -150,6 +150,7 @@ fn spelled(remedy: Remedy) -> String {
         Remedy::EventInVendorsList => "`halprof explain NAME` shows it.",
         Remedy::Symbols | Remedy::SameBuild => "`--symbol-path` names folders.",
         Remedy::RecordBranches => "`halprof record --branches` does.",
+        Remedy::TraceWaits => "`halprof --machine etw record --off-cpu -o FILE.etl` records one.",
         Remedy::RecordAllBranches => "`halprof record --branches` does, without `+KINDS`.",
     };
     format!("{remedy} {by_option}")

@@ -1,5 +1,6 @@
 //! Traces that others made or found, each with what is true of it.
 
+use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{folder, halprof, json, shared_text, text};
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::processor::{CounterSample, Sample};
@@ -190,6 +191,53 @@ fn waits_have_the_process_that_stacks_name() {
     let waits = json(&format!("report --off-cpu {file}"));
     let found: Vec<Value> = list(&waits["rows"]).iter().map(|row| row["process"].clone()).collect();
     assert_eq!(found, ["one.exe"]);
+}
+
+/// `record --off-cpu` keeps what says who ended waits, and in which function; without it a trace says
+/// that it has none of it.
+#[test]
+fn a_trace_of_waits_has_who_ended_them() {
+    const RECORD: &str = "--machine skylake,backend=etw record -q -e cycles:100000";
+    const WORKLOAD: &str = "--workload cycles=30000000";
+    let (_folder, path) = folder();
+    let trace = path.with_extension("etl");
+    let trace = text(&trace);
+    let refused = halprof(&format!("{RECORD} --off-cpu {WORKLOAD} -o {}", text(&path)));
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    let recorded = json(&format!("{RECORD} --off-cpu {WORKLOAD} -o {trace}"));
+    assert_ne!(recorded["samples"], 0);
+    let waits = json(&format!("report --off-cpu {trace}"));
+    let ended: u64 = list(&waits["rows"])
+        .iter()
+        .flat_map(|row| list(&row["wakers"]))
+        .filter_map(|waker| waker["waits"].as_u64())
+        .sum();
+    assert!(ended > 20, "{waits}");
+    let sum = |by: &str| {
+        let found = json(&format!("report --off-cpu --by {by} {trace}"));
+        let rows = list(&found["ended_by"]).to_vec();
+        assert!(
+            rows.iter().any(|row| row["dpc"] == true) && rows.iter().any(|row| row["dpc"] == false)
+        );
+        assert!(rows.iter().all(|row| row["module"].is_string()), "{found}");
+        let waited = |row: &Value| row["waited_ns"].as_u64().expect("a number");
+        (rows.iter().map(waited).sum::<u64>(), rows)
+    };
+    let (total, _) = sum("waker");
+    for by in ["thread,waker", "process,waker"] {
+        let (same, rows) = sum(by);
+        assert_eq!(same, total, "{by}");
+        assert!(rows.iter().all(|row| row["id"].is_u64()), "{by}");
+    }
+    for columns in WIDTHS {
+        let ran = halprof(&format!("report --off-cpu --by waker {trace} --width {columns}"));
+        assert_screen(&format!("off-cpu-waker-{columns}"), &ran.stdout, columns);
+    }
+    let csv = halprof(&format!("report --off-cpu --by waker --csv {trace}")).stdout;
+    assert!(csv.starts_with("waker_process,"), "{csv}");
+    json(&format!("{RECORD} {WORKLOAD} -o {trace}"));
+    let none = halprof(&format!("report --off-cpu --by waker {trace}"));
+    assert_eq!(none.status, 5, "{}", none.stderr);
 }
 
 /// Losses that Windows reports are warnings, damage ends with 5, in all commands; and a number that no

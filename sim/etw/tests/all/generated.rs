@@ -2,11 +2,14 @@
 
 use halprof_etw::clock::ClockType;
 use halprof_etw::join::stacks::Joiner;
+use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::stack::Half;
 use halprof_etw::{EventKind, PointerSize, Trace};
 use halprof_measure::tracing::analysis::counts::{Query, TraceCounts};
+use halprof_measure::tracing::analysis::waits::{Waits, Waker};
 use halprof_measure::tracing::session::{SampledSource, TIMER};
-use sim_etw::generator::{BUFFER, Run, SampleTruth, SwitchTruth, TracedSource, Truth};
+use sim_etw::generator::{BUFFER, Run, SampleTruth, SwitchTruth, TracedSource, Truth, WakingTruth};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use tempfile::TempDir;
@@ -39,6 +42,7 @@ fn run(seed: u64) -> Run {
         ],
         stacks: !seed.is_multiple_of(3),
         branches: None,
+        wakings: false,
         lost_buffers_one_in: 0,
         program: None,
     }
@@ -238,4 +242,56 @@ fn shares_of_samples_are_within_their_bounds() {
         }
     }
     assert!(all > 100 && within * 100 >= all * 95, "{within} of {all}");
+}
+
+/// Whoever ended a wait is what ran where the thread was made ready, with the stack of that moment, however
+/// the events lie on the processors.
+#[test]
+fn who_ended_waits_is_found_with_the_stack() {
+    let (mut threads, mut dpcs) = (0, 0);
+    for seed in 0..40 {
+        let (bytes, truth) = written(&Run { stacks: true, wakings: true, ..run(seed) });
+        let mut trace = Trace::open(Cursor::new(&bytes[..])).expect("a trace");
+        let (mut lives, mut waits) = (Threads::default(), Waits::default());
+        let mut joiner = Joiner::new(u64::MAX);
+        let mut ended = BTreeMap::new();
+        while let Some(event) = trace.next_event().expect("read") {
+            if let Some(wait) = waits.event(&mut lives, &event)
+                && let Some(waking) = wait.waking
+            {
+                let waker = match waking.waker {
+                    Waker::Dpc => None,
+                    Waker::Thread(InstanceNumber(number)) => Some(lives.instances()[number].thread),
+                };
+                let thread = lives.instances()[wait.thread.0].thread;
+                ended.insert(waking.number, (thread, event.time - wait.since, waker));
+            }
+            if let EventKind::Ready(_) = event.kind {
+                let running = waits.running(event.processor).expect("a thread");
+                let number = (waits.wakings, event.time);
+                joiner.event(event.time, running, event.processor, Half::Kernel, number);
+            }
+            lives.event(&event);
+            joiner.stacks_of(&event);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| joiner.pop()).collect();
+        let frames = |number| joiner.table().frames(number).map(<[u64]>::to_vec);
+        let mut found: Vec<WakingTruth> = all
+            .into_iter()
+            .map(|one| {
+                let (number, time) = one.event;
+                let (thread, waited, waker) = ended.remove(&number).expect("it ended a wait");
+                let kernel = one.kernel.and_then(frames).unwrap_or_default();
+                let user = one.user.and_then(frames).unwrap_or_default();
+                WakingTruth { time, thread, waited, waker, kernel, user }
+            })
+            .collect();
+        found.sort_by_key(|waking| (waking.time, waking.thread));
+        let mut expected = truth.wakings.clone();
+        expected.sort_by_key(|waking| (waking.time, waking.thread));
+        assert_eq!(found, expected, "seed {seed}");
+        threads += found.iter().filter(|waking| waking.waker.is_some()).count();
+        dpcs += found.iter().filter(|waking| waking.waker.is_none()).count();
+    }
+    assert!(threads > 500 && dpcs > 100, "{threads} by threads, {dpcs} by DPCs");
 }

@@ -69,6 +69,11 @@ fn calls_come_in_the_known_order_and_are_undone() {
             "start; interval [6, 65536]; sample [6]; mask [10000007, 400]; branches [1FC]; \
              branch hooks [F2F]; stop; interval [6, 65536]",
         ),
+        (
+            TraceRequest { waits: true, ..cycles_and_timer() },
+            "start; stacks 4; interval [19, 1000000]; interval [0, 5000]; sample [19]; \
+             mask [11000817, 606]; stop; interval [19, 65536]; interval [0, 10000]",
+        ),
         (counting(), "start; count [19, 2]; hooks 1; mask [10000017, 4]; stop"),
         (
             TraceRequest { sampled: vec![sampled(26, 100_000)], stacks: true, ..counting() },

@@ -38,7 +38,16 @@ pub struct Wait {
     /// Why.
     pub reason: Reason,
     /// Who ended it, where an event says so.
-    pub waker: Option<Waker>,
+    pub waking: Option<Waking>,
+}
+
+/// That a thread was made ready to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waking {
+    /// Who did it.
+    pub waker: Waker,
+    /// Which of the events it is that say such a thing, from 1.
+    pub number: u64,
 }
 
 /// The waits of all threads except the idle threads, which only wait for work.
@@ -46,8 +55,8 @@ pub struct Wait {
 pub struct Waits {
     /// Threads that are off: since when, and why.
     off: HashMap<usize, (i64, Reason)>,
-    /// Who made threads ready that are off, by the numbers of their instances.
-    wakers: HashMap<usize, Waker>,
+    /// Which threads that are off were made ready, by the numbers of their instances.
+    woken: HashMap<usize, Waking>,
     /// The thread on each processor.
     running: HashMap<u16, u32>,
     /// The context switches so far.
@@ -85,6 +94,11 @@ impl Waits {
         }
     }
 
+    /// The thread that runs on a processor, as far as switches say it.
+    pub fn running(&self, processor: u16) -> Option<u32> {
+        self.running.get(&processor).copied()
+    }
+
     /// A thread is made ready by what runs on the processor of the event.
     fn ready(&mut self, threads: &mut Threads, processor: u16, ready: Ready) {
         self.wakings += 1;
@@ -95,7 +109,7 @@ impl Waits {
         };
         let InstanceNumber(thread) = threads.current(ready.thread);
         if self.off.contains_key(&thread) {
-            self.wakers.entry(thread).or_insert(waker);
+            self.woken.entry(thread).or_insert(Waking { waker, number: self.wakings });
         }
     }
 
@@ -120,14 +134,16 @@ impl Waits {
                 state => Reason::State(state),
             };
             self.off.insert(old, (event.time, reason));
+            // A switch to it was lost, and what ended the wait before did not end this one.
+            self.woken.remove(&old);
         }
         if switch.new_thread == 0 {
             return None;
         }
         let thread = threads.current(switch.new_thread);
-        let waker = self.wakers.remove(&thread.0);
+        let waking = self.woken.remove(&thread.0);
         let (since, reason) = self.off.remove(&thread.0)?;
-        Some(Wait { thread, since, reason, waker })
+        Some(Wait { thread, since, reason, waking })
     }
 
     /// The waits that have not ended. A thread that has ended does not wait.
@@ -140,7 +156,7 @@ impl Waits {
             thread: InstanceNumber(thread),
             since,
             reason,
-            waker: None,
+            waking: None,
         })
     }
 }

@@ -190,6 +190,9 @@ const THREAD: u128 = 0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c;
 /// The samples that have stacks: of the timer and of counters. Each needs to be named, because the
 /// first alone gives no stacks to the second.
 pub(super) const STACKS: [ClassicEventId; 2] = [event(PERF_INFO, 46), event(PERF_INFO, 47)];
+/// The same, with context switches and ReadyThread.
+pub(super) const STACKS_OF_WAITS: [ClassicEventId; 4] =
+    [STACKS[0], STACKS[1], event(THREAD, 36), event(THREAD, 50)];
 /// The events that carry counts: context switches.
 pub(super) const COUNTED: [ClassicEventId; 1] = [event(THREAD, 36)];
 
@@ -218,15 +221,18 @@ const PROCESSES_THREADS_IMAGES: [u32; 8] = [0x7, 0, 0, 0, 0, 0, 0, 0];
 const TIMER_SAMPLES: [u32; 8] = [0x0100_0000, 0x2, 0, 0, 0, 0, 0, 0];
 const COUNTER_SAMPLES: [u32; 8] = [0, 0x400, 0, 0, 0, 0, 0, 0];
 const SWITCHES: [u32; 8] = [0x10, 0x4, 0, 0, 0, 0, 0, 0];
+/// ReadyThread (`EVENT_TRACE_FLAG_DISPATCHER`).
+const WAKINGS: [u32; 8] = [0x800, 0x200, 0, 0, 0, 0, 0, 0];
 
-/// The mask of what a session traces.
-pub(super) fn mask(timer: bool, counters: bool, switches: bool) -> [u32; 8] {
+/// The mask of what a session traces that samples the timer, counters or both.
+pub(super) fn mask(timer: bool, counters: bool, request: &TraceRequest) -> [u32; 8] {
     let groups = [
         (true, NO_CONFIGURATION),
         (true, PROCESSES_THREADS_IMAGES),
         (timer, TIMER_SAMPLES),
         (counters, COUNTER_SAMPLES),
-        (switches, SWITCHES),
+        (request.waits || !request.counted.is_empty(), SWITCHES),
+        (request.waits, WAKINGS),
     ];
     union(groups.into_iter().filter_map(|(traced, group)| traced.then_some(group)))
 }
@@ -312,14 +318,20 @@ mod tests {
         assert_eq!((timer.len(), &timer[..16], timer[16]), (24, &perf_info[..], 46));
         assert_eq!((&counter[..16], counter[16]), (&perf_info[..], 47));
         assert_eq!(COUNTED[0].as_bytes()[..4], [0xD1, 0xA8, 0x6F, 0x3D]);
+        let [.., switch, ready] = STACKS_OF_WAITS.map(|id| id.as_bytes().to_vec());
+        assert_eq!((&switch[..16], switch[16]), (&COUNTED[0].as_bytes()[..16], 36));
+        assert_eq!((&ready[..16], ready[16]), (&COUNTED[0].as_bytes()[..16], 50));
         assert_eq!((COUNTED[0].as_bytes()[16], COUNTED[0].as_bytes()[17]), (36, 0));
     }
 
     #[test]
     fn a_mask_has_the_words_that_a_session_with_counters_showed() {
         // The header event of such a session: 0xF, 0x406, with disk events and more beside.
-        assert_eq!(mask(true, true, true)[..2], [0x1100_0017, 0x406]);
-        assert_eq!(mask(false, true, false)[..3], [0x1000_0007, 0x400, 0]);
-        assert_eq!(mask(false, false, true)[..2], [0x1000_0017, 4]);
+        let nothing = TraceRequest::default();
+        assert_eq!(mask(true, true, &counting())[..2], [0x1100_0017, 0x406]);
+        assert_eq!(mask(false, true, &nothing)[..3], [0x1000_0007, 0x400, 0]);
+        assert_eq!(mask(false, false, &counting())[..2], [0x1000_0017, 4]);
+        let waits = TraceRequest { waits: true, ..nothing };
+        assert_eq!(mask(true, false, &waits)[..2], [0x1100_0817, 0x206]);
     }
 }

@@ -13,7 +13,7 @@
 use super::calls::{Calls, Class, Control, Folder, Lock};
 use super::counter_owners::{self, CounterOwners};
 use super::layout::{
-    COUNTED, ProfileInterval, Properties, STACKS, branched, mask, mask_of_switches,
+    COUNTED, ProfileInterval, Properties, STACKS, STACKS_OF_WAITS, branched, mask, mask_of_switches,
 };
 use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
@@ -502,7 +502,8 @@ impl<C: Calls> Sessions<C> {
         consumer: Option<&Arc<dyn Consumer>>,
     ) -> Result<Vec<SampledSource>> {
         if request.stacks {
-            self.set(handle, Class::TraceStackTracingInfo, STACKS.as_bytes())?;
+            let stacks = if request.waits { STACKS_OF_WAITS.as_bytes() } else { STACKS.as_bytes() };
+            self.set(handle, Class::TraceStackTracingInfo, stacks)?;
         }
         if !request.counted.is_empty() {
             self.count(handle, &request.counted)?;
@@ -526,7 +527,7 @@ impl<C: Calls> Sessions<C> {
         }
         let timer = counters.len() < sampled.len();
         // With the mask Windows begins to sample, and lists what runs already.
-        let mask = mask(timer, !counters.is_empty(), !request.counted.is_empty());
+        let mask = mask(timer, !counters.is_empty(), request);
         self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
         if let Some(filter) = request.branches {
             // Set after the mask, as by all programs that are known to record branches: the first

@@ -646,6 +646,7 @@ fn branches_of_generated_runs_are_the_true_ones() {
             sampled: vec![timer],
             stacks: seed % 3 != 0,
             branches: Some(BranchRecording { depth: 16, filter: (seed % 2) as u32 }),
+            wakings: false,
             lost_buffers_one_in: 0,
             program: None,
         };

@@ -1,6 +1,6 @@
 //! Are the waits of threads those that are in the trace?
 
-use super::{By, OffCpu, WaitRow, WakerRow};
+use super::{By, EndedByRow, OffCpu, WaitRow, WakerRow};
 use crate::aggregate::filter::Filter;
 use crate::file::StackCounts;
 use crate::file::etl::tests::{a_stack, a_thread, an_image, frames, write_trace};
@@ -212,6 +212,70 @@ fn waits_are_where_a_thread_goes_on() {
     assert_eq!(calls.collect::<Vec<_>>(), expected);
     let counts = StackCounts { samples: 3, both: 2, none: 1, ..StackCounts::default() };
     assert_eq!(report.recording.stack_counts(), Some(counts));
+}
+
+/// Thread 8 is woken by thread 12 of the same process, once without a stack, and by a DPC.
+#[test]
+fn waits_are_by_the_function_that_ended_them() {
+    let (set_event, in_program) =
+        (frames(&[KERNEL + 0x10, KERNEL + 0x20]), frames(&[LIBRARY + 1, PROGRAM + 0x31]));
+    let in_driver = frames(&[KERNEL + 0x10, KERNEL + 0x1_0010]);
+    let ready = |flags| EventKind::Ready(Ready { thread: 8, flags, ..Ready::default() });
+    let events = [
+        (1, 0, an_image(Change::RundownStart, KERNEL, 4, "ntoskrnl.exe")),
+        (1, 0, an_image(Change::RundownStart, KERNEL + 0x1_0000, 4, "disk.sys")),
+        (1, 0, an_image(Change::RundownStart, PROGRAM, 40, "a.exe")),
+        (1, 0, an_image(Change::RundownStart, LIBRARY, 40, "KERNELBASE.dll")),
+        (1, 0, a_thread(Change::RundownStart, 40, 8)),
+        (1, 0, a_thread(Change::RundownStart, 40, 12)),
+        (5, 1, switch(0, 2, 0, 12)),
+        (10, 0, switch(8, 5, 6, 0)),
+        (15, 1, ready(0)),
+        (16, 1, a_stack(1015, 40, 12, &set_event)),
+        (20, 0, switch(0, 2, 0, 8)),
+        // The waker is back in its program when the thread that it woke runs already.
+        (21, 1, a_stack(1015, 40, 12, &in_program)),
+        (25, 0, switch(8, 5, 6, 0)),
+        (30, 0, ready(1)),
+        (31, 0, a_stack(1030, 40, 0, &in_driver)),
+        (35, 0, switch(0, 2, 0, 8)),
+        (40, 0, switch(8, 5, 6, 0)),
+        (45, 1, ready(0)),
+        (52, 0, switch(0, 2, 0, 8)),
+        // It does not wait: nothing ends.
+        (53, 1, ready(0)),
+        (54, 1, a_stack(1053, 40, 12, &set_event)),
+    ];
+    let (_folder, path) = written(&events);
+    let waits = OffCpu::read(&path, By::Thread).expect("waits");
+    let ended = |by, passes: bool| {
+        let passes = |_: Option<&str>, id| passes || id != Some(40);
+        waits.ended_by(&path, by, &passes, &SymbolPath::default()).expect("wakers")
+    };
+    let ended_by = ended(None, true);
+    let brief = |row: &EndedByRow| (row.waker_thread, row.module.clone(), row.waits, row.waited_ns);
+    let found: Vec<_> = ended_by.rows.iter().map(brief).collect();
+    let expected = [
+        (Some(12), None, 1, 12_000),
+        (Some(12), Some("a.exe".to_owned()), 1, 10_000),
+        (None, Some("disk.sys".to_owned()), 1, 10_000),
+    ];
+    assert_eq!(found.len(), 3);
+    assert!(expected.iter().all(|row| found.contains(row)), "{found:?}");
+    assert_eq!((ended_by.waits, ended_by.with_stack), (3, 2));
+    assert!(ended_by.rows.iter().all(|row| row.thread.is_none() && row.id.is_none()));
+    let by_thread = ended(Some(By::Thread), true);
+    assert!(by_thread.rows.iter().all(|row| (row.thread, row.id) == (Some(8), Some(40))));
+    assert_eq!(ended(None, false).rows, []);
+}
+
+#[test]
+fn a_trace_that_does_not_say_who_ended_waits_is_refused() {
+    let (_folder, path) = written(&events());
+    let waits = OffCpu::read(&path, By::Thread).expect("waits");
+    let error = waits.ended_by(&path, None, &|_, _| true, &SymbolPath::default());
+    let error = error.expect_err("refused").to_string();
+    assert!(error.contains("does not say who ended the waits"), "{error}");
 }
 
 #[test]

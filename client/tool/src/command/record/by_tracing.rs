@@ -42,6 +42,12 @@ pub(super) fn run(
     let processors = options.selection.processors.clone();
     let everything = Selection { processors, ..Selection::default() };
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
+    if options.off_cpu && !is_trace(&options.output) {
+        return Err(Error::usage(
+            "a recording keeps no context switches",
+            "Record to a trace: `record --off-cpu -o FILE.etl`, then `report --off-cpu FILE.etl`.",
+        ));
+    }
     let owns_output = OutputFile::owns_output(&options.output, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, owns_output)?;
     if let Some(process) = options.process {
@@ -90,6 +96,7 @@ fn request(events: &[TraceEvent], options: &args::Record) -> Result<TraceRequest
         sampled: events.iter().map(sampled).collect(),
         stacks: true,
         branches: options.branches.as_ref().map(|_| branches.windows_filter()),
+        waits: options.off_cpu,
         methods: !options.no_managed,
         ..TraceRequest::default()
     })

@@ -13,7 +13,8 @@ use crate::results::sample_rows::absent_fields;
 use crate::select::filters::{self, Names};
 use halprof_profile::aggregate::key::{Fields, INLINED, Value};
 use halprof_profile::file::StackCounts;
-use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow, WakerRow};
+use halprof_profile::symbols::qualified;
+use halprof_profile::views::off_cpu::{By, EndedBy, EndedByRow, OffCpu, WaitRow, WakerRow};
 use halprof_profile::views::report::{Call, CallTree};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,6 +34,8 @@ pub(crate) struct OffCpuResult {
     damaged: Option<String>,
     warnings: Vec<String>,
     rows: Vec<WaitRow>,
+    /// The waits by who ended them, requested with `--by waker`.
+    ended_by: Vec<EndedByRow>,
     /// How many of the waits that ended have call stacks; null without `--stack`.
     stacks: Option<StackCounts>,
     /// The call tree of these waits, requested with `--stack`: calls with at least 1 % of their time.
@@ -71,8 +74,8 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let [file] = options.files.as_slice() else {
         return Err(Error::usage("`--off-cpu` with several files", "Report on one at a time."));
     };
-    let by = by(options)?;
-    let mut waits = OffCpu::read(file, by)?;
+    let (by, waiting) = by(options)?;
+    let mut waits = OffCpu::read(file, waiting.unwrap_or(By::Thread))?;
     let processes = Names::new(&options.filters.process);
     waits.rows.retain(|row| processes.pass_process(row.process.as_deref(), row.id));
     let damaged = (!waits.damage.is_empty()).then(|| waits.damage.join("; "));
@@ -83,11 +86,20 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     }
     output.warn_all(&waits.warnings);
     waits.remarks.iter().for_each(|remark| output.note(remark));
-    if waits.wakings == 0 && !options.stack {
-        output.note(
-            "the trace does not say who ended the waits; `xperf -on ...+DISPATCHER` records it (ReadyThread)",
-        );
-    }
+    let passes = |name: Option<&str>, id| processes.pass_process(name, id);
+    let ended_by = match by {
+        Rows::Wakers => {
+            let path = options.naming.path(output)?;
+            Some(waits.ended_by(file, waiting, &passes, &path)?)
+        }
+        Rows::Waits if waits.wakings == 0 && !options.stack => {
+            output.note(
+                "the trace does not say who ended the waits; `halprof --machine etw record --off-cpu` records it (ReadyThread)",
+            );
+            None
+        }
+        Rows::Waits => None,
+    };
     let status = if damaged.is_some() { INCOMPLETE } else { 0 };
     let mut result = OffCpuResult {
         file: file.display().to_string(),
@@ -102,6 +114,23 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         ..OffCpuResult::default()
     };
     let width = if options.verbose { Width::UNLIMITED } else { output.width() };
+    if let Some(EndedBy { mut rows, waits, with_stack, symbols }) = ended_by {
+        recording_warnings::note_symbols(&symbols, output);
+        if !output.is_text() {
+            rows.truncate(options.rows_requested().unwrap_or(usize::MAX));
+        }
+        result.ended_by = rows;
+        output.rows("off-cpu", (&result, &result.ended_by), |result| {
+            let head = format!(
+                "{} who ended them; {} of {} waits have the call stack of who did",
+                head(result),
+                thousands(with_stack),
+                thousands(waits)
+            );
+            table(&head, &result.ended_by, options.most_rows(), width)
+        })?;
+        return Ok(status);
+    }
     if !options.stack {
         output.rows("off-cpu", (&result, &result.rows), |result| {
             text(result, options.most_rows(), width)
@@ -123,16 +152,38 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     Ok(status)
 }
 
-fn by(options: &args::Report) -> Result<By> {
-    match joined(&options.by).as_deref() {
+/// What has rows.
+enum Rows {
+    /// Who waited.
+    Waits,
+    /// Who ended the waits.
+    Wakers,
+}
+
+/// What has rows, and whose waits are told apart.
+fn by(options: &args::Report) -> Result<(Rows, Option<By>)> {
+    let rows = match joined(&options.by).as_deref() {
         // Each reason has rows of its own, so that naming it changes nothing.
-        None | Some("thread" | "thread,reason") => Ok(By::Thread),
-        Some("process" | "process,reason") => Ok(By::Process),
-        Some(keys) => Err(Error::usage(
-            format!("`--off-cpu` by `{keys}`: only threads wait"),
-            "`--by thread` has a row for each of them, `--by process` for each process.",
-        )),
+        None | Some("thread" | "thread,reason") => (Rows::Waits, Some(By::Thread)),
+        Some("process" | "process,reason") => (Rows::Waits, Some(By::Process)),
+        Some("waker") => (Rows::Wakers, None),
+        Some("thread,waker" | "waker,thread") => (Rows::Wakers, Some(By::Thread)),
+        Some("process,waker" | "waker,process") => (Rows::Wakers, Some(By::Process)),
+        Some(keys) => {
+            return Err(Error::usage(
+                format!("`--off-cpu` by `{keys}`: only threads wait"),
+                "`--by thread` has a row for each of them, `--by process` for each process, and \
+                 `--by waker` for each function that ended waits.",
+            ));
+        }
+    };
+    if options.stack && matches!(rows.0, Rows::Wakers) {
+        return Err(Error::usage(
+            "`--stack` shows where threads went on, and `--by waker` who ended their waits",
+            "Give one of them.",
+        ));
     }
+    Ok(rows)
 }
 
 fn head(result: &OffCpuResult) -> String {
@@ -145,11 +196,14 @@ fn head(result: &OffCpuResult) -> String {
 }
 
 fn text(result: &OffCpuResult, most_rows: usize, width: Width) -> String {
-    let head = format!("{} reason", head(result));
-    let shown = &result.rows[..result.rows.len().min(most_rows)];
-    let mut text = format!("{}\n\n{}", width.prose(0, &head), records(width, shown));
-    if shown.len() < result.rows.len() {
-        let rest = result.rows.len() - shown.len();
+    table(&format!("{} reason", head(result)), &result.rows, most_rows, width)
+}
+
+fn table<R: Record>(head: &str, rows: &[R], most_rows: usize, width: Width) -> String {
+    let shown = &rows[..rows.len().min(most_rows)];
+    let mut text = format!("{}\n\n{}", width.prose(0, head), records(width, shown));
+    if shown.len() < rows.len() {
+        let rest = rows.len() - shown.len();
         text += &format!("{} more; `--rows 0` shows all\n", thousands(rest as u64));
     }
     text
@@ -194,6 +248,34 @@ fn wakers(wakers: &[WakerRow]) -> String {
         format!("{who} ({})", thousands(one.waits))
     };
     wakers.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+impl Record for EndedByRow {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("waited"), |row| seconds(row.waited_ns)),
+        Field::new(Column::number("of the time").extra(), |row| percent(row.share)),
+        Field::new(Column::number("waits"), |row| thousands(row.waits)),
+        Field::new(Column::number("longest").extra(), |row| seconds(row.longest_ns)),
+        Field::new(Column::number("thread"), |row| optional(row.thread)),
+        Field::new(Column::name("process"), |row| {
+            if row.thread.or(row.id).is_none() && row.process.is_none() {
+                return String::new();
+            }
+            process_name(row.process.as_deref())
+        }),
+        Field::new(Column::name("ended by"), |row| {
+            let thread = row.waker_thread.filter(|_| !row.dpc);
+            thread.map_or_else(
+                || "DPC".to_owned(),
+                |thread| format!("{} {thread}", process_name(row.waker_process.as_deref())),
+            )
+        }),
+        Field::new(Column::name("in"), |row| match (&row.module, &row.symbol) {
+            (Some(module), Some(symbol)) => qualified(module, symbol),
+            (Some(module), None) => module.clone(),
+            (None, _) => String::new(),
+        }),
+    ];
 }
 
 impl Record for WaitRow {
