@@ -63,6 +63,12 @@ const IDLE: u32 = 0;
 /// The process of the kernel's own threads.
 const SYSTEM: u32 = 4;
 
+/// Whether a sample is of an idle processor. Shares are of work that was done, so that such samples are only
+/// numbered.
+const fn is_idle(thread: u32) -> bool {
+    thread == 0
+}
+
 /// How long an event waits for its stack, in nanoseconds. The longest user half seen came after
 /// 0.3 seconds.
 const STACK_PATIENCE_NS: u64 = 2_000_000_000;
@@ -492,8 +498,7 @@ impl Builder {
         context: Context,
     ) {
         let (time, processor) = (event.time, event.processor);
-        // Shares are of work that was done, and an idle processor does none.
-        if thread == 0 {
+        if is_idle(thread) {
             self.idle_samples += 1;
             self.joiner.event(time, thread, processor, Half::Kernel, None);
             return;

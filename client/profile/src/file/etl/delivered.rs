@@ -3,7 +3,7 @@
 //! No stack is waited for: what a table of an interval shows is where its samples are.
 
 use super::images::{Place, identity, module, place};
-use super::{IDLE, LOST_EVENTS, TIMER, ticks};
+use super::{IDLE, LOST_EVENTS, TIMER, is_idle, ticks};
 use crate::file::{
     Block, Context, Live, Metadata, Module, NO_PROCESS, Process, Recording, Sample, Sink,
     Statistics,
@@ -93,8 +93,7 @@ impl DeliveredSamples {
         (thread, ip): (u32, u64),
         context: Context,
     ) {
-        // Shares are of work that was done, and an idle processor does none.
-        if thread == 0 {
+        if is_idle(thread) {
             self.idle += 1;
             return;
         }
