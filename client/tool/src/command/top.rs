@@ -164,9 +164,23 @@ struct Watching<'a> {
     limit_ns: Option<u64>,
 }
 
+/// What both ways by tracing begin with.
+struct Begun {
+    /// The processors that are watched.
+    event_set: EventSet,
+    /// Lets time pass.
+    runner: Runner,
+    offer: TraceSources,
+    state: State,
+}
+
 impl Watching<'_> {
-    /// The processors that are watched, and what lets time pass.
-    fn begin(&self, ctx: &mut Context, output: &Output) -> Result<(EventSet, Runner)> {
+    fn begin(
+        &self,
+        tracing: &mut dyn Tracing,
+        ctx: &mut Context,
+        output: &Output,
+    ) -> Result<Begun> {
         let processors = self.options.selection.processors.clone();
         let everything = Selection { processors, ..Selection::default() };
         let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
@@ -176,7 +190,9 @@ impl Watching<'_> {
         if !runner.is_modelled() {
             check_interval(self.interval.as_nanos() as u64, output)?;
         }
-        Ok((event_set, runner))
+        let offer = TraceSources::of(tracing)?;
+        let state = State::new(&ctx.machine_info, self.interval);
+        Ok(Begun { event_set, runner, offer, state })
     }
 }
 
@@ -187,9 +203,8 @@ fn count_by_tracing(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u32> {
-    let (event_set, mut runner) = watching.begin(ctx, output)?;
+    let Begun { event_set, mut runner, offer, state } = watching.begin(tracing, ctx, output)?;
     let Watching { options, tables, interval, .. } = watching;
-    let offer = TraceSources::of(tracing)?;
     let events = offer.counted(&options.selection).map_err(|error| ctx.without_counters(error))?;
     if events.is_empty() {
         return Err(ctx.without_counters(Error::unavailable(
@@ -216,7 +231,6 @@ fn count_by_tracing(
             trim: false,
         },
     );
-    let state = State::new(&ctx.machine_info, interval);
     let mut session = TracedCounts::start(tracing, &events, event_set.processors().len())?;
     runner.settle();
     if options.once {
@@ -246,15 +260,13 @@ fn sample_by_tracing(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u32> {
-    let (event_set, mut runner) = watching.begin(ctx, output)?;
+    let Begun { event_set, mut runner, offer, state } = watching.begin(tracing, ctx, output)?;
     let Watching { options, tables, interval, .. } = watching;
-    let offer = TraceSources::of(tracing)?;
     let events = match offer.named(&options.selection)? {
         Some(events) => events,
         None => sampled_by_default(&offer.sources).into_iter().collect(),
     };
     offer.check_sampled(&events)?;
-    let state = State::new(&ctx.machine_info, interval);
     let mut system = runner.system();
     let on_disk = Box::new(move |path: &str| system.on_disk(path));
     let mut session = TracedSamples::start(tracing, &events, &event_set, on_disk, ctx)?;
