@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The most bytes that wait to be read: at 3 MB a second, which 8 processors with 5,000 switches a second
+/// The most bytes that wait to be read, behind the last flush or since it: at 3 MB a second, which 8 processors with 5,000 switches a second
 /// each write, those of 20 seconds. What comes beyond is dropped and counted, because Windows must not
 /// wait.
 const WAITING_BYTES: usize = 64 << 20;
@@ -85,6 +85,8 @@ struct Inbox(Mutex<Delivered>);
 #[derive(Debug, Default)]
 struct Delivered {
     batch: Batch,
+    /// The bytes that the reader keeps for the next flush.
+    kept: usize,
     newest: Option<i64>,
     /// The events of each processor that were dropped since its last one.
     gaps: HashSet<u16>,
@@ -97,9 +99,9 @@ struct Delivered {
 impl Consumer for Inbox {
     fn record(&self, record: &Record<'_>) {
         let mut delivered = locked(&self.0);
-        let Delivered { batch, newest, gaps, dropped, is_closed, .. } = &mut *delivered;
+        let Delivered { batch, kept, newest, gaps, dropped, is_closed, .. } = &mut *delivered;
         let length = record.payload.len() + record.values.len() + ENTRY_BYTES;
-        if *is_closed || batch.length() + length > WAITING_BYTES {
+        if *is_closed || *kept + batch.length() + length > WAITING_BYTES {
             gaps.insert(record.processor);
             *dropped += 1;
             return;
@@ -125,7 +127,8 @@ impl Consumer for Inbox {
 pub struct Missing {
     /// Events and buffers that Windows lost.
     pub lost: u64,
-    /// Events that were dropped because they came faster than they were read.
+    /// Events that were dropped because they came faster than they were read, and context switches that
+    /// came after later ones had been read.
     pub dropped: u64,
     /// What could not be read.
     pub damage: Damage,
@@ -138,6 +141,13 @@ pub struct Delivery {
     clock: Clock,
     /// Events that are newer than the last flush.
     waiting: Batch,
+    /// Until when events have been read.
+    read_until: i64,
+    /// The context switches that came too late, and the processors that lack one since their last event.
+    late: u64,
+    gaps: HashSet<u16>,
+    /// The processors that have had events.
+    processors: HashSet<u16>,
     missing: Missing,
     /// Events that say that the session lost something.
     notices: u64,
@@ -152,8 +162,18 @@ impl Delivery {
         let inbox = Arc::<Inbox>::default();
         let Started { sampled, clock } =
             tracing.start_delivery(request, Arc::clone(&inbox) as Arc<dyn Consumer>)?;
-        let (waiting, missing) = (Batch::default(), Missing::default());
-        Ok((Self { inbox, clock, waiting, missing, notices: 0 }, sampled))
+        let delivery = Self {
+            inbox,
+            clock,
+            waiting: Batch::default(),
+            read_until: i64::MIN,
+            late: 0,
+            gaps: HashSet::new(),
+            processors: HashSet::new(),
+            missing: Missing::default(),
+            notices: 0,
+        };
+        Ok((delivery, sampled))
     }
 
     /// The clock of the events.
@@ -164,7 +184,8 @@ impl Delivery {
     /// What is missing so far.
     pub fn missing(&self) -> Missing {
         let Missing { lost, dropped, damage } = &self.missing;
-        Missing { lost: (*lost).max(self.notices), dropped: *dropped, damage: damage.clone() }
+        let dropped = dropped.saturating_add(self.late);
+        Missing { lost: (*lost).max(self.notices), dropped, damage: damage.clone() }
     }
 
     /// Reads all that was written before now.
@@ -237,6 +258,7 @@ impl Delivery {
             let mut delivered = locked(&self.inbox.0);
             self.missing.dropped = delivered.dropped;
             let new = std::mem::take(&mut delivered.batch);
+            delivered.kept = 0;
             drop(delivered);
             if all.entries.is_empty() {
                 all = new;
@@ -250,11 +272,28 @@ impl Delivery {
         let end = all.entries.partition_point(|entry| entry.time <= until);
         for entry in &all.entries[..end] {
             let event = self.event(entry, all.parts(entry));
-            visit(&event);
+            // What it would have told apart has been counted together. Samples and names are of use all
+            // the same.
+            if entry.time <= self.read_until && matches!(event.kind, EventKind::Switch(_)) {
+                self.late += 1;
+                self.gaps.insert(entry.processor);
+                continue;
+            }
+            let is_after_gap = self.gaps.remove(&entry.processor) || event.is_after_gap;
+            match event.kind {
+                // Such an event does not name the processor.
+                EventKind::Lost => self.gaps.extend(&self.processors),
+                // It may have been any.
+                EventKind::Damaged => _ = self.gaps.insert(entry.processor),
+                _ => _ = self.processors.insert(entry.processor),
+            }
+            visit(&Event { is_after_gap, ..event });
         }
+        self.read_until = self.read_until.max(until);
         for entry in &all.entries[end..] {
             self.waiting.push(*entry, all.parts(entry));
         }
+        locked(&self.inbox.0).kept = self.waiting.length();
     }
 
     fn event<'a>(&mut self, entry: &Entry, (payload, values): (&'a [u8], &'a [u8])) -> Event<'a> {

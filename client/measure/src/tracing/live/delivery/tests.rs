@@ -112,12 +112,52 @@ fn events_are_in_the_order_of_time_across_processors_and_flushes() {
     assert_eq!((read, state.events_lost, delivery.missing().lost), (vec![21, 22], 7, 7));
 }
 
+/// A switch that comes when later ones have been read would count their time twice.
+#[test]
+fn a_switch_that_comes_too_late_is_dropped_and_said() {
+    let mut backend = Scripted {
+        flushes: vec![
+            (at(&[(1, 0), (4, 0), (2, 1)]), 10),
+            (at(&[(3, 0), (12, 0), (13, 0), (14, 1)]), 20),
+        ],
+        ..Scripted::default()
+    };
+    let mut delivery = started(&mut backend);
+    let mut read = Vec::new();
+    for _ in 0..2 {
+        let mut visit = |event: &Event<'_>| read.push((event.time, event.is_after_gap));
+        delivery.flush(&mut backend, &mut visit).expect("flushed");
+    }
+    let expected = [(1, false), (2, false), (4, false), (12, true), (13, false), (14, false)];
+    assert_eq!((read.as_slice(), delivery.missing().dropped), (&expected[..], 1));
+}
+
+/// What is kept for a later flush counts too: events of a time that never comes would fill the memory.
+#[test]
+fn what_waits_for_a_later_flush_is_bounded() {
+    let large = vec![0; 60_000];
+    let events = WAITING_BYTES / large.len() + 10;
+    let flood = |time| -> Vec<Coming> { vec![(time, 3, large.clone()); events] };
+    let flushes = vec![(flood(i64::MAX), 10), (flood(i64::MAX), 20), (at(&[(15, 3)]), 20)];
+    let mut backend = Scripted { flushes, ..Scripted::default() };
+    let mut delivery = started(&mut backend);
+    let mut read = 0;
+    for _ in 0..3 {
+        delivery.flush(&mut backend, &mut |_| read += 1).expect("flushed");
+        assert!(delivery.waiting.length() <= WAITING_BYTES);
+    }
+    let dropped = delivery.missing().dropped;
+    assert!(dropped as usize > events, "{dropped} of {}", 2 * events);
+    delivery.stop(&mut backend, &mut |_| read += 1).expect("stopped");
+    assert_eq!(read + dropped, 2 * events as u64 + 1);
+}
+
 #[test]
 fn what_comes_faster_than_it_is_read_is_dropped_and_counted() {
     let large = vec![0; 60_000];
     let events = WAITING_BYTES / large.len() + 10;
     let flood: Vec<Coming> = (1..).take(events).map(|time| (time, 3, large.clone())).collect();
-    let flushes = vec![(flood, i64::MAX), (at(&[(5_000, 3), (5_001, 3)]), i64::MAX)];
+    let flushes = vec![(flood, 4_000), (at(&[(5_000, 3), (5_001, 3)]), 6_000)];
     let mut backend = Scripted { flushes, lost: 2, ..Scripted::default() };
     let mut delivery = started(&mut backend);
     let mut read = 0;
