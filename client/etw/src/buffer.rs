@@ -1,6 +1,9 @@
-//! A buffer's header (`WMI_BUFFER_HEADER`; its public part is evntrace.h's `ETW_BUFFER_HEADER`).
+//! A buffer: its header (`WMI_BUFFER_HEADER`; its public part is evntrace.h's `ETW_BUFFER_HEADER`), and the
+//! events in it.
 
 use crate::bytes::{Fields, Layout, PointerSize, layout};
+use crate::damage::Cause;
+use crate::header::{Header, Refusal};
 
 /// The header's length; the first event follows it.
 pub const HEADER_LENGTH: usize = 72;
@@ -85,4 +88,104 @@ impl BufferHeader {
         let most = if self.is_compressed() { MOST } else { self.buffer_size };
         self.used as usize >= HEADER_LENGTH && self.used <= most
     }
+}
+
+/// A buffer in memory, as a real-time session hands it over (evntrace.h, `PETW_BUFFER_CALLBACK`).
+#[derive(Clone, Debug)]
+pub struct Buffer<'a> {
+    /// Its header.
+    pub header: BufferHeader,
+    events: &'a [u8],
+}
+
+/// An event in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferEvent<'a> {
+    /// Its header.
+    pub header: Header,
+    /// The values of the counters that are attached to it, each of 8 bytes.
+    pub values: &'a [u8],
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Buffer<'a> {
+    /// Reads a buffer that is not compressed: Windows compresses buffers of files only.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Cause> {
+        let header = BufferHeader::parse(bytes).ok_or(Cause::CutBuffer)?;
+        if header.is_compressed() {
+            return Err(Cause::CompressedBuffer);
+        }
+        let events = bytes.get(HEADER_LENGTH..header.used as usize).ok_or(Cause::BufferUse)?;
+        Ok(Self { header, events })
+    }
+
+    /// Whether events of its processor are missing before it.
+    pub const fn is_after_loss(&self) -> bool {
+        self.header.flags & (flag::EVENTS_LOST | flag::BUFFER_LOST) != 0
+    }
+
+    /// Its events, in their order, and what cannot be read of them.
+    pub fn events(&self) -> impl Iterator<Item = Result<BufferEvent<'a>, Cause>> + use<'a> {
+        let (bytes, mut at) = (self.events, 0);
+        std::iter::from_fn(move || match step(bytes, at) {
+            Step::Event { header, next } => {
+                let event = &bytes[at..at + usize::from(header.size)];
+                at = next;
+                let payload = &event[usize::from(header.length)..];
+                Some(Ok(BufferEvent { header, values: header.counters(event).bytes(), payload }))
+            }
+            Step::Skipped { cause, next } => {
+                at = next;
+                Some(Err(cause))
+            }
+            Step::Refused(cause) => {
+                at = bytes.len();
+                Some(Err(cause))
+            }
+            Step::End => None,
+        })
+    }
+}
+
+/// What follows in the events of a buffer.
+pub(crate) enum Step {
+    /// An event, and where the next one begins.
+    Event { header: Header, next: usize },
+    /// An event that cannot be read, and where the next one begins.
+    Skipped { cause: Cause, next: usize },
+    /// What follows is no event, so nobody knows where the next one begins.
+    Refused(Cause),
+    /// Nothing.
+    End,
+}
+
+/// Reads what begins at a place.
+pub(crate) fn step(events: &[u8], at: usize) -> Step {
+    let Some(rest) = events.get(at..).filter(|rest| !is_end(rest)) else {
+        return Step::End;
+    };
+    match Header::parse(rest) {
+        Ok(header) if usize::from(header.size) <= rest.len() => {
+            Step::Event { header, next: at + padded(header.size) }
+        }
+        Ok(_) => Step::Refused(Cause::EventSize),
+        Err(Refusal::Extension { size }) => {
+            Step::Skipped { cause: Cause::HeaderExtension, next: at + padded(size) }
+        }
+        Err(_) => Step::Refused(Cause::EventHeader),
+    }
+}
+
+/// Whether no event follows: the rest is too short for one, or marked as unused.
+fn is_end(rest: &[u8]) -> bool {
+    rest.first_chunk().is_none_or(|first| *first == [0xFF; 4])
+}
+
+/// Events begin at multiples of 8.
+fn padded(size: u16) -> usize {
+    (usize::from(size) + 7) & !7
 }

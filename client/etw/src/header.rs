@@ -2,7 +2,7 @@
 //! `EVENT_TRACE_HEADER` and evntcons.h's `EVENT_HEADER`; those of the kernel's own events
 //! (system, compact, perfinfo) are what public readers and real files agree on.
 
-use crate::bytes::{Fields, PointerSize, layout};
+use crate::bytes::{Fields, Layout, PointerSize, layout};
 use crate::id::EventId;
 
 /// Set in the flags of every header.
@@ -26,7 +26,7 @@ const EXTENDED: u16 = 1;
 pub const POINTER_32: u16 = 0x20;
 pub const POINTER_64: u16 = 0x40;
 /// An extended item of counter values (evntcons.h, `EVENT_HEADER_EXT_TYPE_PMC_COUNTERS`).
-const ITEM_COUNTERS: u16 = 8;
+pub const ITEM_COUNTERS: u16 = 8;
 
 layout! {
     /// A kernel event with the thread that wrote it, and that thread's times.
@@ -99,6 +99,52 @@ layout! {
         keywords: u64,
         processor_time: u64,
         activity: guid,
+    }
+}
+
+layout! {
+    /// An event as a real-time session delivers it, up to its pointers: `EVENT_HEADER`,
+    /// `ETW_BUFFER_CONTEXT` and two lengths (evntcons.h, `EVENT_RECORD`, x64).
+    pub struct EventRecord {
+        size: u16,
+        header_type: u16,
+        flags: u16,
+        property: u16,
+        thread: u32,
+        process: u32,
+        time: i64,
+        guid: guid,
+        id: u16,
+        version: u8,
+        channel: u8,
+        level: u8,
+        opcode: u8,
+        task: u16,
+        keywords: u64,
+        processor_time: u64,
+        activity: guid,
+        /// With [`PROCESSOR_INDEX`] in the flags 16 bits, else 8.
+        processor: u16,
+        logger: u16,
+        item_count: u16,
+        payload_length: u16,
+    }
+}
+
+/// The processor of an [`EventRecord`] has 16 bits (evntcons.h, `EVENT_HEADER_FLAG_PROCESSOR_INDEX`).
+pub const PROCESSOR_INDEX: u16 = 0x200;
+/// The length of an [`EventRecord`].
+pub const RECORD_LENGTH: usize = 88;
+
+impl EventRecord {
+    /// Reads a record up to its pointers; `None` if there are too few bytes.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut record = Self::read(&mut Fields::new(bytes, PointerSize::Eight))?;
+        if record.flags & PROCESSOR_INDEX == 0 {
+            // The other byte is the alignment.
+            record.processor &= 0xFF;
+        }
+        Some(record)
     }
 }
 
@@ -306,6 +352,11 @@ impl<'a> Counters<'a> {
     /// Values as they are delivered, each of 8 bytes.
     pub const fn of_values(bytes: &'a [u8]) -> Self {
         Self(bytes)
+    }
+
+    /// The values as bytes, each of 8.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.0
     }
 
     /// The values.

@@ -64,7 +64,7 @@ pub const SYSTEM_CONFIG_EX: Guid = Guid(0x9b79ee91_b5fd_41c0_a243_4248e266e9d0);
 /// The branches before an event (evntrace.h, `LastBranchRecordProviderGuid`).
 pub const LAST_BRANCH_RECORD: Guid = Guid(0x99134383_5248_43fc_834b_529454e75df3);
 /// What a real-time session lost (evntrace.h, `RT_LostEvent`).
-pub(crate) const LOST_EVENT: Guid = Guid(0x6a399ae0_4bc6_4de9_870b_3657f8947e7e);
+pub const LOST_EVENT: Guid = Guid(0x6a399ae0_4bc6_4de9_870b_3657f8947e7e);
 
 const GROUP_NAMES: [(u8, &str); 25] = [
     (0, "header"),
@@ -139,6 +139,18 @@ impl EventId {
         };
         let class = CLASSES.iter().find(|(_, class)| *class == guid);
         class.map_or(self, |&(group, _)| Self::Kernel { group, opcode, version })
+    }
+
+    /// The event by the class of its group, where it is the kernel's and has one, as real-time consumers
+    /// show it.
+    pub fn by_class(self) -> Self {
+        let Self::Kernel { group, opcode, version } = self else {
+            return self;
+        };
+        // The kernel's hook for a loaded image is in the group of processes.
+        let group = if (group, opcode) == (group::PROCESS, 10) { group::IMAGE } else { group };
+        let class = CLASSES.iter().find(|(number, _)| *number == group);
+        class.map_or(self, |&(_, guid)| Self::Classic { guid, opcode, version })
     }
 }
 

@@ -5,10 +5,10 @@
 //! be in any order in the file (a circular file begins with the latest): an index is made first, of
 //! the time of each buffer's first event.
 
-use crate::buffer::{self, BufferHeader, HEADER_LENGTH, flag};
+use crate::buffer::{self, BufferHeader, HEADER_LENGTH, Step, flag};
 use crate::compress;
 use crate::damage::{Cause, Damage, Losses};
-use crate::header::{self, Header, Refusal};
+use crate::header::{self, Header};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -353,33 +353,29 @@ impl Chain {
     /// Finds the next event in this buffer.
     fn find_event(&mut self, damage: &mut Damage) -> bool {
         self.header = None;
-        while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !is_end(rest)) {
-            self.at = self.next;
-            // Unless it is read, it is missing before the next one.
-            let had_gap = std::mem::replace(&mut self.has_gap, true);
-            match Header::parse(rest) {
-                Ok(header) if usize::from(header.size) <= rest.len() => {
-                    self.next = self.at + padded(header.size);
+        loop {
+            match buffer::step(&self.bytes, self.next) {
+                Step::Event { header, next } => {
+                    (self.at, self.next) = (self.next, next);
                     self.set_time(&header, damage);
-                    (self.is_after_gap, self.has_gap) = (had_gap, false);
+                    self.is_after_gap = std::mem::take(&mut self.has_gap);
                     self.header = Some(header);
                     return true;
                 }
-                Ok(_) => {
-                    damage.add(Cause::EventSize);
+                // Unless it is read, it is missing before the next one.
+                Step::Skipped { cause, next } => {
+                    self.next = next;
+                    self.has_gap = true;
+                    damage.add(cause);
+                }
+                Step::Refused(cause) => {
+                    self.has_gap = true;
+                    damage.add(cause);
                     return false;
                 }
-                Err(Refusal::Extension { size }) => {
-                    damage.add(Cause::HeaderExtension);
-                    self.next = self.at + padded(size);
-                }
-                Err(_) => {
-                    damage.add(Cause::EventHeader);
-                    return false;
-                }
+                Step::End => return false,
             }
         }
-        false
     }
 
     fn set_time(&mut self, header: &Header, damage: &mut Damage) {
@@ -441,13 +437,3 @@ impl Chain {
 
 /// How many times a buffer's length may be kept for the next, smaller one.
 const MOST_ROOM: usize = 16;
-
-/// Whether no event follows: the rest is too short for one, or marked as unused.
-fn is_end(rest: &[u8]) -> bool {
-    rest.first_chunk().is_none_or(|first| *first == [0xFF; 4])
-}
-
-/// Events begin at multiples of 8.
-fn padded(size: u16) -> usize {
-    (usize::from(size) + 7) & !7
-}

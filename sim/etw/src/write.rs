@@ -9,12 +9,14 @@ use halprof_etw::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER, flag};
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
 use halprof_etw::header::{
-    COUNTERS_SHIFT, Full, Manifest, POINTER_32, POINTER_64, PerfInfo, System,
+    COUNTERS_SHIFT, EventRecord, Full, Manifest, POINTER_32, POINTER_64, PROCESSOR_INDEX, PerfInfo,
+    System,
 };
 use halprof_etw::id::{self, EventId, group};
 use halprof_etw::payload::stack::Half;
 use halprof_etw::payload::trace::TraceHeader;
 use halprof_etw::payload::{Change, EventKind, counters, image, managed, process, thread};
+use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// A session.
@@ -316,6 +318,106 @@ pub fn content(kind: &EventKind<'_>, pointer_size: PointerSize) -> Option<(Event
     let mut output = Output { bytes: Vec::new(), pointer_size };
     payload(&mut output, kind);
     Some((id, output.bytes))
+}
+
+/// An event as a session delivers it on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SingleEvent {
+    /// `EVENT_RECORD` up to its pointers.
+    pub record: Vec<u8>,
+    /// The payload.
+    pub payload: Vec<u8>,
+    /// The extended item of counter values.
+    pub values: Vec<u8>,
+}
+
+/// An event as a session delivers it on its own (evntcons.h, `EVENT_RECORD`): by the class of its group, with
+/// its counters beside it; `None` if it cannot be written.
+pub fn single(
+    origin: Origin,
+    kind: &EventKind<'_>,
+    counters: &[u64],
+    pointer_size: PointerSize,
+) -> Option<SingleEvent> {
+    let (id, payload) = content(kind, pointer_size)?;
+    let EventId::Classic { guid, opcode, version } = id.by_class() else { return None };
+    // The kernel's events say who they are of in their payload.
+    let named = has_writer(kind);
+    let record = EventRecord {
+        flags: PROCESSOR_INDEX
+            | if pointer_size == PointerSize::Eight { POINTER_64 } else { POINTER_32 },
+        thread: if named { origin.thread } else { u32::MAX },
+        process: if named { origin.process } else { u32::MAX },
+        time: origin.time,
+        guid,
+        version: u8::try_from(version).ok()?,
+        opcode,
+        processor: origin.processor,
+        item_count: u16::from(!counters.is_empty()),
+        payload_length: u16::try_from(payload.len()).ok()?,
+        ..EventRecord::default()
+    };
+    let values = counters.iter().copied().flat_map(u64::to_le_bytes).collect();
+    Some(SingleEvent { record: bytes_of(&record), payload, values })
+}
+
+/// The events of a session as it hands them over in whole buffers (evntrace.h, `PETW_BUFFER_CALLBACK`): a
+/// buffer of a processor when it is full, and at the end.
+#[derive(Debug)]
+pub struct LiveBuffers {
+    header: TraceHeader,
+    open: BTreeMap<u16, (Vec<u8>, i64)>,
+    full: Vec<Vec<u8>>,
+}
+
+impl LiveBuffers {
+    /// Nothing of a session yet.
+    pub fn new(session: Session) -> Self {
+        Self { header: trace_header(session), open: BTreeMap::new(), full: Vec::new() }
+    }
+
+    /// Adds an event with the counter values that are attached to it, at most 7.
+    pub fn event(
+        &mut self,
+        origin: Origin,
+        kind: &EventKind<'_>,
+        counters: &[u64],
+    ) -> io::Result<()> {
+        let id = usual_id(kind).ok_or_else(|| invalid("this event cannot be written"))?;
+        let mut record = Output { bytes: Vec::new(), pointer_size: self.header.pointer() };
+        encode(&mut record, origin, id, kind, counters)?;
+        let room = self.header.buffer_size as usize - HEADER_LENGTH;
+        let used = self.open.get(&origin.processor).map_or(0, |(bytes, _)| bytes.len());
+        if used + record.bytes.len() > room {
+            self.close(origin.processor);
+        }
+        let (bytes, time) = self.open.entry(origin.processor).or_default();
+        bytes.extend(record.bytes);
+        *time = origin.time;
+        Ok(())
+    }
+
+    fn close(&mut self, processor: u16) {
+        let Some((events, time)) = self.open.remove(&processor) else { return };
+        let used = HEADER_LENGTH + events.len();
+        let header = BufferHeader {
+            time,
+            processor,
+            flags: flag::PROCESSOR_INDEX,
+            ..buffer_header(&self.header, used)
+        };
+        let mut buffer = bytes_of(&header);
+        buffer.extend(events);
+        buffer.resize(self.header.buffer_size as usize, 0xFF);
+        self.full.push(buffer);
+    }
+
+    /// A flush: the buffers that are full, and those that are being filled.
+    pub fn flush(&mut self) -> Vec<Vec<u8>> {
+        let open: Vec<u16> = self.open.keys().copied().collect();
+        open.into_iter().for_each(|processor| self.close(processor));
+        std::mem::take(&mut self.full)
+    }
 }
 
 /// The flags of every header that the kernel writes.

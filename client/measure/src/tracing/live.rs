@@ -13,11 +13,13 @@
 //! The counts of the body are those of the thread's slices from the last switch-in before it to the
 //! first switch-out after it. Interrupts and the kernel's work in those slices are included.
 
+mod adapters;
 mod collector;
 mod delivery;
 mod session;
 
 pub use crate::live_tracing::{Consumer, Countable, Live, LiveTracing, Record, Scheduler};
+pub use adapters::{deliver_buffer, deliver_record};
 pub use collector::{Void, Wait};
 pub use delivery::{Delivery, Missing};
 pub use session::LiveSession;

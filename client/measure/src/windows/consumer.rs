@@ -1,24 +1,38 @@
 //! The delivery of a real-time session's events (evntcons.h).
 
 use super::privilege::last_error;
-use crate::live_tracing::{Consumer, Record};
-use halprof_etw::{EventId, Guid};
+use crate::live_tracing::Consumer;
+use crate::tracing::live::{deliver_buffer, deliver_record};
+use halprof_etw::header::RECORD_LENGTH;
 use std::ffi::c_void;
+use std::mem::{self, offset_of, size_of};
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
 use std::thread;
 use windows_sys::Win32::Foundation::{
-    ERROR_CTX_CLOSE_PENDING, ERROR_NOT_ENOUGH_MEMORY, ERROR_SUCCESS, FALSE, TRUE,
+    ERROR_CTX_CLOSE_PENDING, ERROR_NOT_ENOUGH_MEMORY, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FALSE,
+    TRUE,
 };
 use windows_sys::Win32::System::Diagnostics::Etw::{
-    CloseTrace, EVENT_HEADER_EXT_TYPE_PMC_COUNTERS, EVENT_HEADER_FLAG_PROCESSOR_INDEX,
-    EVENT_RECORD, EVENT_TRACE_LOGFILEW, OpenTraceW, PROCESS_TRACE_MODE_EVENT_RECORD,
-    PROCESS_TRACE_MODE_RAW_TIMESTAMP, PROCESS_TRACE_MODE_REAL_TIME, PROCESSTRACE_HANDLE,
-    ProcessTrace,
+    CloseTrace, ETW_BUFFER_CALLBACK_INFORMATION, ETW_BUFFER_HEADER, ETW_OPEN_TRACE_OPTIONS,
+    EVENT_HEADER_EXT_TYPE_PMC_COUNTERS, EVENT_RECORD, EVENT_TRACE_LOGFILEW, OpenTraceW,
+    PROCESS_TRACE_MODE_EVENT_RECORD, PROCESS_TRACE_MODE_RAW_TIMESTAMP,
+    PROCESS_TRACE_MODE_REAL_TIME, PROCESSTRACE_HANDLE, ProcessTrace, TRACE_LOGFILE_HEADER,
 };
 use windows_sys::Win32::System::LibraryLoader::{
     GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExW,
+    GetModuleHandleW, GetProcAddress,
+};
+use windows_sys::core::{BOOL, PCWSTR, s, w};
+
+// The part of an event's record that is read as bytes, as evntcons.h has it.
+const _: () = {
+    assert!(offset_of!(EVENT_RECORD, BufferContext) == 80);
+    assert!(offset_of!(EVENT_RECORD, UserDataLength) == RECORD_LENGTH - 2);
+    assert!(size_of::<ETW_BUFFER_HEADER>() == halprof_etw::buffer::HEADER_LENGTH);
+    assert!(offset_of!(ETW_BUFFER_HEADER, FilledBytes) == 48);
+    assert!(size_of::<ETW_OPEN_TRACE_OPTIONS>() == 40);
 };
 
 /// Keeps this library loaded until the process ends: a thread of its own will run in it.
@@ -37,14 +51,61 @@ pub(super) fn keep_loaded() -> Result<(), u32> {
     if done == FALSE { Err(last_error()) } else { Ok(()) }
 }
 
-/// Delivers the events of the session of this name, which ends with a zero.
+/// Delivers the events of the session of this name, which ends with a zero: its buffers as they are, where
+/// Windows hands them over, else single events.
 pub(super) fn consume(mut name: Vec<u16>, consumer: Arc<dyn Consumer>) -> Result<(), u32> {
     // Callbacks get a thin pointer, which stays valid until ProcessTrace has returned.
     let consumer = Box::new(consumer);
+    let context = (&raw const *consumer).cast_mut().cast();
+    let handle = open_buffers(&name, context).or_else(|_| open_records(&mut name, context))?;
+    let spawned = thread::Builder::new().spawn(move || deliver(handle, &consumer));
+    spawned.map(drop).map_err(|error| {
+        // SAFETY: the handle is open, and no thread has it.
+        unsafe { CloseTrace(handle) };
+        error.raw_os_error().map_or(ERROR_NOT_ENOUGH_MEMORY, i32::cast_unsigned)
+    })
+}
+
+/// OpenTraceFromRealTimeLogger.
+type OpenBuffers = unsafe extern "system" fn(
+    PCWSTR,
+    *const ETW_OPEN_TRACE_OPTIONS,
+    *mut TRACE_LOGFILE_HEADER,
+) -> u64;
+
+/// Opens a session for whole buffers. Windows has this from 11 22H2 and Server 2022 on, so the function is
+/// looked up when it is needed.
+fn open_buffers(name: &[u16], context: *mut c_void) -> Result<PROCESSTRACE_HANDLE, u32> {
+    // SAFETY: the name ends with a zero. This program imports the module, so it stays loaded.
+    let module = unsafe { GetModuleHandleW(w!("advapi32.dll")) };
+    if module.is_null() {
+        return Err(last_error());
+    }
+    // SAFETY: the module is loaded, and the name ends with a zero.
+    let function = unsafe { GetProcAddress(module, s!("OpenTraceFromRealTimeLogger")) };
+    let function = function.ok_or(ERROR_NOT_SUPPORTED)?;
+    // SAFETY: the function of this name has this type (evntrace.h).
+    let open =
+        unsafe { mem::transmute::<unsafe extern "system" fn() -> isize, OpenBuffers>(function) };
+    let options = ETW_OPEN_TRACE_OPTIONS {
+        // Raw times, as below. Without an EventCallback no event is played back on its own.
+        ProcessTraceModes: PROCESS_TRACE_MODE_RAW_TIMESTAMP.cast_signed(),
+        BufferCallback: Some(whole_buffer),
+        BufferCallbackContext: context,
+        ..ETW_OPEN_TRACE_OPTIONS::default()
+    };
+    // SAFETY: the name ends with a zero; name and options outlive the call, the callback is a function, and
+    // the header is not requested.
+    let value = unsafe { open(name.as_ptr(), &raw const options, ptr::null_mut()) };
+    valid(PROCESSTRACE_HANDLE { Value: value })
+}
+
+/// Opens a session for single events.
+fn open_records(name: &mut [u16], context: *mut c_void) -> Result<PROCESSTRACE_HANDLE, u32> {
     let mut log = EVENT_TRACE_LOGFILEW {
         LoggerName: name.as_mut_ptr(),
         BufferCallback: Some(buffer),
-        Context: (&raw const *consumer).cast_mut().cast(),
+        Context: context,
         ..EVENT_TRACE_LOGFILEW::default()
     };
     // Raw times are those of the performance counter, as the threads read it.
@@ -53,17 +114,12 @@ pub(super) fn consume(mut name: Vec<u16>, consumer: Arc<dyn Consumer>) -> Result
         | PROCESS_TRACE_MODE_RAW_TIMESTAMP;
     log.Anonymous2.EventRecordCallback = Some(event);
     // SAFETY: the name ends with a zero and outlives the call; the callbacks are functions.
-    let handle = unsafe { OpenTraceW(&raw mut log) };
-    // INVALID_PROCESSTRACE_HANDLE.
-    if handle.Value == u64::MAX {
-        return Err(last_error());
-    }
-    let spawned = thread::Builder::new().spawn(move || deliver(handle, &consumer));
-    spawned.map(drop).map_err(|error| {
-        // SAFETY: the handle is open, and no thread has it.
-        unsafe { CloseTrace(handle) };
-        error.raw_os_error().map_or(ERROR_NOT_ENOUGH_MEMORY, i32::cast_unsigned)
-    })
+    valid(unsafe { OpenTraceW(&raw mut log) })
+}
+
+/// A handle, unless it is INVALID_PROCESSTRACE_HANDLE.
+fn valid(handle: PROCESSTRACE_HANDLE) -> Result<PROCESSTRACE_HANDLE, u32> {
+    if handle.Value == u64::MAX { Err(last_error()) } else { Ok(handle) }
 }
 
 /// Delivers events until the session ends or the consumer wants no more.
@@ -86,27 +142,6 @@ unsafe extern "system" fn event(record: *mut EVENT_RECORD) {
     else {
         return;
     };
-    let header = &record.EventHeader;
-    let context = record.BufferContext.Anonymous;
-    let has_index = u32::from(header.Flags) & EVENT_HEADER_FLAG_PROCESSOR_INDEX != 0;
-    let processor = if has_index {
-        // SAFETY: the flag says that this number was written.
-        unsafe { context.ProcessorIndex }
-    } else {
-        // SAFETY: without the flag the other number was written.
-        unsafe { context.Anonymous.ProcessorNumber }.into()
-    };
-    let guid = header.ProviderId;
-    let [a, b] = [guid.data2, guid.data3].map(u128::from);
-    let guid = u128::from(guid.data1) << 96
-        | a << 80
-        | b << 64
-        | u128::from(u64::from_be_bytes(guid.data4));
-    let id = EventId::Classic {
-        guid: Guid(guid),
-        opcode: header.EventDescriptor.Opcode,
-        version: header.EventDescriptor.Version.into(),
-    };
     // SAFETY: Windows lends so many bytes until this returns.
     let payload = unsafe { bytes(record.UserData, record.UserDataLength.into()) };
     // SAFETY: Windows lends so many items until this returns.
@@ -118,7 +153,30 @@ unsafe extern "system" fn event(record: *mut EVENT_RECORD) {
         // SAFETY: as for the payload. The values may be unaligned, which bytes allow.
         unsafe { bytes(data, item.DataSize.into()) }
     });
-    consumer.record(&Record { time: header.TimeStamp, processor, id, payload, values });
+    // SAFETY: the record begins with so many bytes, which Windows has written (see above).
+    let fixed = unsafe { bytes(ptr::from_ref(record).cast(), RECORD_LENGTH) };
+    deliver_record(fixed, payload, values, &**consumer);
+}
+
+/// The PETW_BUFFER_CALLBACK: returns whether to go on.
+unsafe extern "system" fn whole_buffer(
+    buffer: *const ETW_BUFFER_HEADER,
+    size: u32,
+    _: *const ETW_BUFFER_CALLBACK_INFORMATION,
+    context: *const c_void,
+) -> BOOL {
+    // SAFETY: it is the context of `consume`, a consumer that outlives ProcessTrace.
+    let Some(consumer) = (unsafe { context.cast::<Arc<dyn Consumer>>().as_ref() }) else {
+        return FALSE;
+    };
+    // SAFETY: Windows lends it until this returns.
+    if let Some(header) = unsafe { buffer.as_ref() } {
+        // What is behind these bytes is not to be read.
+        let filled = header.FilledBytes.min(size) as usize;
+        // SAFETY: Windows lends so many bytes until this returns.
+        deliver_buffer(unsafe { bytes(buffer.cast(), filled) }, &**consumer);
+    }
+    if consumer.goes_on() { TRUE } else { FALSE }
 }
 
 /// The BufferCallback: returns whether to go on.

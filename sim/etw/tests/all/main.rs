@@ -1,5 +1,6 @@
 //! Does what stands for Windows' tracing write what the reader and the sessions make of it?
 
+mod adapters;
 mod counts;
 mod generated;
 mod live;
