@@ -7,6 +7,7 @@ pub mod cases;
 pub mod driver;
 pub mod dumps;
 pub mod facts;
+pub mod live_delivery;
 pub mod machines;
 pub mod package;
 pub mod performance_page;

@@ -115,7 +115,7 @@ pub(crate) fn documentation(shell: &Shell) -> Result<()> {
 /// Fuzzes the code that parses untrusted bytes, for `seconds` per target.
 pub(crate) fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     let seconds = seconds.to_string();
-    for target in ["service", "dump", "recording", "etw", "symbols"] {
+    for target in ["service", "dump", "recording", "etw", "live", "symbols"] {
         cmd!(shell, "target/{PROFILE}/fuzz {target} --seconds {seconds}").run()?;
     }
     Ok(())

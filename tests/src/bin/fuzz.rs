@@ -3,7 +3,8 @@
 //! `fuzz service --seconds 60` sends requests to the service of modelled machines: half random
 //! bytes, half well-formed requests with random fields, from several clients that come and go.
 //! `fuzz dump --seconds 60` feeds the dump parser random bytes and damaged dumps; `fuzz recording`
-//! does the same to the reader of recordings, `fuzz etw` to that of Windows' own traces. `fuzz symbols`
+//! does the same to the reader of recordings, `fuzz etw` to that of Windows' own traces. `fuzz live`
+//! delivers the events of a session as Windows should not. `fuzz symbols`
 //! gives the readers of symbols files that are well formed and have hostile amounts of everything. A
 //! seed is printed; `--seed` replays it.
 
@@ -21,7 +22,7 @@ use halprof_etw::payload::{Change, counters::CounterNames};
 use halprof_etw::{EventKind, PointerSize, Trace};
 use halprof_profile::{budget, file};
 use halprof_tests::requests::{self, ALL_RIGHTS};
-use halprof_tests::symbol_files;
+use halprof_tests::{live_delivery, symbol_files};
 use shared_types::request::session::{self, Opened, Spec};
 use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
@@ -50,6 +51,7 @@ enum Target {
     Dump,
     Recording,
     Etw,
+    Live,
     Symbols,
 }
 
@@ -60,6 +62,7 @@ fn main() {
         Target::Dump => dump_case,
         Target::Recording => recording_case,
         Target::Etw => etw_case,
+        Target::Live => live_case,
         Target::Symbols => symbols_case,
     };
     if let Some(seed) = arguments.seed {
@@ -419,6 +422,16 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
         bytes[buffer + 52] |= 0x40;
     }
     bytes
+}
+
+/// A session that is delivered while it runs, or now and then more than anybody reads.
+fn live_case(rng: &mut Rng) {
+    if rng.u8(..) != 0 {
+        live_delivery::case(rng);
+        return;
+    }
+    let allocated = measure(|| live_delivery::flood(rng));
+    assert!(allocated.bytes_max <= live_delivery::MEMORY, "{} bytes", allocated.bytes_max);
 }
 
 /// A symbol file of random amounts: its readers must take no more memory, stack and allocations than
