@@ -194,11 +194,16 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
             }
         }
     })?;
+    note_simulated(&report, options, output);
+    Ok(status)
+}
+
+/// Says below an overview how to count its first function exactly.
+fn note_simulated(report: &Report, options: &args::Report, output: &Output) {
     let is_overview = output.is_text() && options.by.is_empty() && !options.stack;
-    if let Some(line) = simulated(&report).filter(|_| is_overview) {
+    if let Some(line) = simulated(report).filter(|_| is_overview) {
         output.note(&line);
     }
-    Ok(status)
 }
 
 /// How to count the function with the most samples exactly; nothing where its file is not at hand.
