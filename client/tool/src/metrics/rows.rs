@@ -53,7 +53,7 @@ impl<'a> RowMetrics<'a> {
     pub(crate) fn new(
         metrics: &'a Metrics,
         requested: &[Requested<'a>],
-        sources: Vec<(Arc<str>, Sampled)>,
+        sources: &[(Arc<str>, Sampled)],
     ) -> Result<Self> {
         let labels = sources.iter().map(|(name, _)| &**name);
         let requested = requested.iter().map(|&requested| {
@@ -63,7 +63,7 @@ impl<'a> RowMetrics<'a> {
                 let term = Term::of(name);
                 match metrics.index_of(&term, requested.filter, &labels.clone()) {
                     Some(place) => Ok((name, place)),
-                    None => Err(missing(metrics, requested, &term, &sources)),
+                    None => Err(missing(metrics, requested, &term, sources)),
                 }
             });
             Ok(RequestedMetric { requested, places: places.collect::<Result<_>>()? })
@@ -98,7 +98,7 @@ impl<'a> RowMetrics<'a> {
             let sampled = Sampled::new(&report.recording, Some(source), processors);
             (Arc::clone(&source.name), sampled)
         });
-        let all = Self::new(metrics, requested, sources.collect())?;
+        let all = Self::new(metrics, requested, &sources.collect::<Vec<_>>())?;
         let served = all.serving();
         match report
             .sources

@@ -517,7 +517,7 @@ impl<'a> SideMetrics<'a> {
                 let name = runs.sides(&source.names)[side].first();
                 (name.map_or_else(|| "".into(), Arc::clone), source.sides[side].sum())
             });
-            RowMetrics::new(metrics, requested, sources.collect())
+            RowMetrics::new(metrics, requested, &sources.collect::<Vec<_>>())
         };
         Ok(Self([of_side(0)?, of_side(1)?]))
     }

@@ -36,8 +36,8 @@ fn of_row(id: &str, sources: [Sampled; 2], [cycles, instructions]: [u64; 2]) -> 
     let metrics = metrics();
     let requested = metrics.requested(&[id.to_owned()]).expect("known");
     let names = ["FixedCycles", "FixedInstructions"].map(Arc::from);
-    let sources = names.into_iter().zip(sources).collect();
-    let rows = RowMetrics::new(&metrics, &requested, sources).expect("both are there");
+    let sources: Vec<_> = names.into_iter().zip(sources).collect();
+    let rows = RowMetrics::new(&metrics, &requested, &sources).expect("both are there");
     let totals = [cycles, instructions].map(|samples| Totals::alike(samples, 1_000));
     rows.row(&totals).remove(0)
 }
@@ -109,7 +109,7 @@ fn what_no_samples_say_is_refused() {
         ("threads", "share cores"),
     ] {
         let requested = metrics.requested(&[id.to_owned()]).expect("known");
-        let error = RowMetrics::new(&metrics, &requested, sources()).err().expect(id).to_string();
+        let error = RowMetrics::new(&metrics, &requested, &sources()).err().expect(id).to_string();
         assert!(error.contains(id) && error.contains(said), "{error}");
     }
     assert!(refusal(&[Key::Process, Key::Address]).is_some() && refusal(&[Key::Source]).is_some());
@@ -127,8 +127,8 @@ fn rows_have_totals_of_the_sources_that_serve_alone() {
     names[17] = "FixedInstructions".into();
     names[400] = "FixedCycles".into();
     let [sampled, _] = sources();
-    let sources = names.into_iter().map(|name| (name, sampled)).collect();
-    let rows = RowMetrics::new(&metrics, &requested, sources).expect("both are there");
+    let sources: Vec<_> = names.into_iter().map(|name| (name, sampled)).collect();
+    let rows = RowMetrics::new(&metrics, &requested, &sources).expect("both are there");
     assert_eq!(rows.places().collect::<Vec<_>>(), [17, 400]);
     let totals = [3_000, 1_000].map(|samples| Totals::alike(samples, 1_000));
     assert_eq!(rows.row(&totals)[0].value, Some(3.0));
