@@ -359,7 +359,7 @@ fn what_a_recording_of_a_trace_lacks_is_stated() {
     let switches = stat["switches"].as_u64().expect("a number").to_string();
     assert!(shown.replace(',', "").contains(&format!("{switches} context switches")), "{shown}");
     assert!(shown.contains("`report --off-cpu`"), "{shown}");
-    let help = halprof("help convert").stdout;
+    let help = halprof("help convert").stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("context switches") && help.contains("`report --off-cpu`"), "{help}");
 }
 
