@@ -20,8 +20,8 @@ pub struct EventCounts {
 }
 
 impl EventCounts {
-    /// What an event has counted on the selected processors; `count_on` says it of each, and nothing of
-    /// one that cannot count it.
+    /// What an event has counted on the selected processors. `count_on` gives each processor's count, or
+    /// `None` if the processor cannot count the event.
     pub fn new<'a>(
         event: usize,
         pass: Option<u32>,

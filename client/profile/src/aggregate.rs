@@ -72,8 +72,8 @@ impl Aggregate {
         })
     }
 
-    /// The same groups by a filter that differs in its sources alone: the others decide how locations
-    /// are resolved.
+    /// The same groups under a filter that may differ only in its sources, because its other parts decide
+    /// how locations are resolved.
     pub(crate) fn with_sources_of(&self, filter: &Filter) -> Result<Self> {
         Ok(Self {
             filter: BoundFilter::new(filter, &self.recording)?,

@@ -168,7 +168,7 @@ pub(super) struct TraceSamples {
     named: Named,
 }
 
-/// What of a trace its samples are.
+/// Which events of a trace become its samples.
 enum Content {
     Samples,
     /// Where threads went on after waits.
@@ -328,7 +328,7 @@ struct Builder {
     ticks: FxHashMap<u16, Tick>,
     /// The waits, if they are wanted instead of samples.
     waits: Option<Waits>,
-    /// The waits that ended, if what ended them is wanted.
+    /// The waits that ended, if the caller asked what ended them.
     ended: Option<Ended>,
     /// The only process that is kept.
     only_process: Option<u32>,
@@ -526,8 +526,9 @@ impl Builder {
         self.add(time, processor, wait.thread, sample);
     }
 
-    /// Takes what makes a thread ready as a sample, with its number as its period until the waits are
-    /// known. Its stack names the thread that runs there, on whose time a DPC may do it.
+    /// Turns an event that makes a thread ready into a sample, with the event's number as its period until
+    /// the waits are known. The event's stack names the thread that was running, even where a DPC ran on
+    /// that thread's time.
     fn waking(&mut self, time: i64, processor: u16) {
         let Some(waits) = &self.waits else { return };
         let (number, running) = (waits.wakings, waits.running(processor));

@@ -1,4 +1,4 @@
-//! Which build a file or a module is: names and dates cannot tell, these identifiers can.
+//! Identifies the build of a file or a module, which names and dates cannot.
 
 use super::trust::is_device;
 use crate::file::{Identity, Module};

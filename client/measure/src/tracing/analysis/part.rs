@@ -7,8 +7,8 @@ use crate::event_counts::EventCounts;
 use shared_types::request::counts::Count;
 use std::collections::BTreeMap;
 
-/// Some cells of a trace: those of the shown processes, and of them those of an interval, a thread or a
-/// process.
+/// Some cells of a trace: those of the shown processes, or those of one interval, thread or process
+/// among them.
 #[derive(Clone, Debug)]
 pub struct TracePart<'a> {
     /// The trace.
@@ -67,8 +67,8 @@ impl TracePart<'_> {
         processors
     }
 
-    /// What each source counted, where something ran and on the processors of `idle`, which have counted
-    /// nothing if nothing ran.
+    /// What each source counted on the processors where something ran. The processors of `idle` are in the
+    /// result even if nothing ran there; they have counted nothing.
     pub fn events(&self, idle: &[u32]) -> Vec<EventCounts> {
         let mut processors = self.by_processor();
         for &processor in idle {
@@ -87,8 +87,8 @@ impl TracePart<'_> {
 }
 
 /// Adds what context switches counted on each processor in a part of a session to what a snapshot of a
-/// session has. The counters run all the time, so a source is never off; what is not attributed to a
-/// slice is not extrapolated.
+/// session has. The counters run all the time, so a source is never off a counter, and events outside
+/// of slices are not extrapolated.
 pub fn add_to_snapshot(
     snapshot: &mut [Vec<Count>],
     processors: &BTreeMap<u32, Sums>,

@@ -41,12 +41,12 @@ pub struct Wait {
     pub waking: Option<Waking>,
 }
 
-/// That a thread was made ready to run.
+/// An event that made a thread ready to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waking {
     /// Who did it.
     pub waker: Waker,
-    /// Which of the events it is that say such a thing, from 1.
+    /// The number of this event among those that make threads ready, from 1.
     pub number: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Waking {
 pub struct Waits {
     /// Threads that are off: since when, and why.
     off: HashMap<usize, (i64, Reason)>,
-    /// Which threads that are off were made ready, by the numbers of their instances.
+    /// The threads that are off a processor and were made ready, by the numbers of their instances.
     woken: HashMap<usize, Waking>,
     /// The thread on each processor.
     running: HashMap<u16, u32>,
@@ -134,7 +134,7 @@ impl Waits {
                 state => Reason::State(state),
             };
             self.off.insert(old, (event.time, reason));
-            // A switch to it was lost, and what ended the wait before did not end this one.
+            // A switch to this thread was lost: the event that ended its wait before did not end this one.
             self.woken.remove(&old);
         }
         if switch.new_thread == 0 {

@@ -7,8 +7,8 @@ use halprof_etw::buffer::Buffer;
 use halprof_etw::header::EventRecord;
 use halprof_etw::id::LOST_EVENT;
 
-/// Gives a consumer the events of a buffer. What cannot be read of it, and what was lost before it, becomes
-/// what a delivery of single events says of losses.
+/// Gives a consumer the events of a buffer. Unreadable events, and events lost before the buffer, become
+/// the same records of losses that a delivery of single events has.
 pub fn deliver_buffer(buffer: &[u8], consumer: &dyn Consumer) {
     let Ok(buffer) = Buffer::parse(buffer) else {
         lose(consumer, 0, 0);
@@ -17,7 +17,7 @@ pub fn deliver_buffer(buffer: &[u8], consumer: &dyn Consumer) {
     let processor = buffer.header.processor;
     let mut events = buffer.events().peekable();
     let first = events.peek().and_then(|event| event.as_ref().ok()?.header.time);
-    // An event without a time of its own has that of the one before it.
+    // An event without a time has the time of the event before it.
     let mut time = first.unwrap_or(buffer.header.time);
     if buffer.is_after_loss() {
         lose(consumer, time, processor);

@@ -1,4 +1,4 @@
-//! The waits of a trace whose ends have a cause: who ended them, and where in the code that was.
+//! The waits of a trace that a thread or a DPC ended: which one, and where in its code.
 
 use super::TraceSamples;
 use crate::file::{Recording, Sample, StackId};
@@ -30,8 +30,8 @@ impl Ended {
         }
     }
 
-    /// Keeps of what made threads ready that which ended a wait; the period of each sample is its
-    /// number.
+    /// Keeps the samples that ended a wait. Each sample of a thread made ready has its number as its
+    /// period.
     pub(super) fn of<H>(mut self, samples: Vec<(Sample, H)>) -> (Vec<(Sample, H)>, Vec<EndedWait>) {
         let ended = samples.into_iter().filter_map(|(sample, halves)| {
             let wait = self.0.remove(&sample.period)?;
@@ -59,7 +59,7 @@ impl Named {
 pub(crate) struct EndedWaits {
     pub(crate) recording: Recording,
     pub(crate) waits: Vec<EndedWait>,
-    /// Of each wait: where what ended it was, in the innermost code that is known, and its callers.
+    /// For each wait, the innermost known code that ended it, and that code's callers.
     pub(crate) places: Vec<(Sample, StackId)>,
     pub(crate) processes: Vec<lives::Process>,
     /// By the numbers of their instances.

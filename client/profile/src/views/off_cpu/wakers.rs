@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The modules through which a thread wakes another, whatever it wants: the function that asked them
-/// to says more.
+/// Every thread that wakes another goes through these modules, so the function that called into them
+/// says more.
 const ON_THE_WAY: [&str; 5] =
     ["ntoskrnl.exe", "hal.dll", "ntdll.dll", "kernelbase.dll", "kernel32.dll"];
 
@@ -73,12 +73,12 @@ struct Group {
     /// Its process and its thread, as indexes; `None` for a DPC.
     waker: Option<(usize, usize)>,
     function: Function,
-    /// Whose waits they are, as far as rows tell them apart.
+    /// Who waited, as far as rows tell waiters apart.
     waiting: Option<(usize, Option<usize>)>,
 }
 
 impl OffCpu {
-    /// The waits of the processes that pass, by who ended them; and by who waited, if that is told apart.
+    /// The waits of the processes that pass, by who ended them and, with `by`, also by who waited.
     pub fn ended_by(
         &self,
         path: &Path,
@@ -150,7 +150,7 @@ struct Functions<'a> {
 
 impl Functions<'_> {
     fn of(&mut self, (sample, stack): &(Sample, StackId)) -> Function {
-        // A wait that nobody's call stack was found for has no address.
+        // A wait has no address if no call stack was found for what ended it.
         let Some(mode) = Mode::from_wire(sample.mode.into()).filter(|&mode| mode != Mode::Unknown)
         else {
             return Function::default();

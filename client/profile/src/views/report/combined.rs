@@ -35,8 +35,8 @@ impl Report {
         combined(all, query).ok_or_else(no_recording)?.checked(query)
     }
 
-    /// The same as [`Self::read_all`], and the report of the same query of all sources, by one pass over
-    /// the files. `None` if the query names no sources.
+    /// Reads the files once for two reports: that of [`Self::read_all`], and that of the same query without
+    /// its filter of sources, which is `None` if the query has no such filter.
     pub fn read_all_with_all_sources<P: AsRef<Path>>(
         paths: &[P],
         query: &Query,

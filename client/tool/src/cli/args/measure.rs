@@ -107,15 +107,14 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Whether the workload says which programs run, in which mode and where their code is, unless it is
-    /// that of a file.
+    /// Whether the workload describes programs.
     pub(crate) fn has_programs(&self) -> bool {
         self.workload.as_deref().is_some_and(names_programs)
     }
 }
 
-/// Whether a workload says which programs run, in which mode and where their code is, unless it is that
-/// of a file.
+/// Whether a workload describes programs: which of them run, in which mode, and where their code is. The
+/// code of a file says all that itself.
 pub(crate) fn names_programs(workload: &str) -> bool {
     const KEYS: [&str; 5] = ["programs", "user", "short", "code", "skid"];
     let keys = workload.split(',').filter_map(|part| part.split_once('='));
