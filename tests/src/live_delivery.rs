@@ -85,7 +85,7 @@ fn in_buffers(events: Vec<Coming>) -> Vec<Given> {
     for event in events {
         let bytes = in_buffer(&event);
         let fits = open.len() + bytes.as_ref().map_or(BUFFER, Vec::len) <= BUFFER;
-        if !open.is_empty() && !(fits && processor == event.processor) {
+        if !open.is_empty() && (!fits || processor != event.processor) {
             given.push(Given::Buffer(buffer(processor, &std::mem::take(&mut open))));
         }
         processor = event.processor;
@@ -352,7 +352,9 @@ fn parts(rng: &mut Rng, machine: &Machine, how: Delivered) -> (Vec<Part>, Done) 
             now.into_iter().map(Given::Single).collect()
         };
         if how == Delivered::Hostile {
-            events.iter_mut().for_each(|given| damage(rng, given));
+            for given in &mut events {
+                damage(rng, given);
+            }
         }
         parts.push(Part { events, until, lost, fails });
         all = later;
@@ -464,6 +466,9 @@ fn merge(sums: &mut BTreeMap<u16, Vec<u128>>, part: &BTreeMap<u16, Vec<u128>>) {
 
 /// A session of a random machine, more or less as Windows delivers one: nothing panics, intervals add up to
 /// the total, nothing is counted that did not happen, and what is missing is said.
+///
+/// # Panics
+/// With the rule that was broken.
 pub fn case(rng: &mut Rng) {
     let how = [Delivered::Whole, Delivered::Disturbed, Delivered::Hostile][rng.usize(..3)];
     let machine = Machine::run(rng);
@@ -546,7 +551,10 @@ fn check(read: Read<'_>, missing: &Missing, machine: &Machine, (how, done): (Del
     }
 }
 
-/// More than anybody reads, of any time: what waits is bounded, and the rest is counted.
+/// Delivers more events than anybody reads, of any time: what waits is bounded, and the rest is counted.
+///
+/// # Panics
+/// With the rule that was broken.
 pub fn flood(rng: &mut Rng) {
     let large = vec![0; 60_000];
     let id = kernel(group::THREAD, 36, 4);

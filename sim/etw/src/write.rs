@@ -415,7 +415,9 @@ impl LiveBuffers {
     /// A flush: the buffers that are full, and those that are being filled.
     pub fn flush(&mut self) -> Vec<Vec<u8>> {
         let open: Vec<u16> = self.open.keys().copied().collect();
-        open.into_iter().for_each(|processor| self.close(processor));
+        for processor in open {
+            self.close(processor);
+        }
         std::mem::take(&mut self.full)
     }
 }

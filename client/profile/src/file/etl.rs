@@ -169,6 +169,7 @@ pub(super) struct TraceSamples {
 }
 
 /// Which events of a trace become its samples.
+#[derive(Clone, Copy)]
 enum Content {
     Samples,
     /// Where threads went on after waits.
@@ -201,7 +202,7 @@ impl TraceSamples {
     ) -> Result<Self> {
         let mut trace = etl::open_all(paths)?;
         let path = paths.first().copied().unwrap_or(Path::new(""));
-        let mut builder = Builder::new(trace.pointer_size(), trace.clock(), &content);
+        let mut builder = Builder::new(trace.pointer_size(), trace.clock(), content);
         builder.only_process = process;
         let processors = trace.header().processors;
         let mut counter = query.map(|query| Counter::new(query, trace.clock(), processors));
@@ -361,7 +362,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(pointer: PointerSize, clock: Clock, content: &Content) -> Self {
+    fn new(pointer: PointerSize, clock: Clock, content: Content) -> Self {
         Self {
             pointer,
             clock,

@@ -229,6 +229,7 @@ pub(crate) enum DivideBy {
     Thread,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Record {
     #[command(flatten)]
