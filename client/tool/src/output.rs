@@ -76,7 +76,12 @@ pub(crate) struct MachineInfo {
 impl MachineInfo {
     pub(crate) fn of_recording(metadata: &Metadata) -> Self {
         let Metadata { modelled, machine, .. } = metadata;
-        Self { modelled: *modelled, description: machine.clone(), backend: None }
+        Self::of_trace(*modelled, machine)
+    }
+
+    /// Whether a model wrote a trace, and the system that the trace names.
+    pub(crate) fn of_trace(modelled: bool, system: &str) -> Self {
+        Self { modelled, description: system.to_owned(), backend: None }
     }
 }
 

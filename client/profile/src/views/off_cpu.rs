@@ -83,6 +83,8 @@ const STATES: [&str; 9] = [
 pub struct OffCpu {
     /// The system that wrote the trace, such as `Windows 11 (10.0.22631)`.
     pub system: String,
+    /// Whether a model wrote the trace.
+    pub is_modelled: bool,
     /// From the trace's beginning to its last event.
     pub elapsed_ns: u64,
     /// The context switches in it.
@@ -323,6 +325,7 @@ impl Reader {
         rows.sort_by_key(|row| std::cmp::Reverse((row.waited_ns, row.unfinished_ns)));
         OffCpu {
             system: etl::system(trace.header()),
+            is_modelled: etl::is_modelled(trace.header()),
             elapsed_ns,
             switches: self.waits.switches,
             wakings: self.waits.wakings,

@@ -50,6 +50,8 @@ pub struct EventRow {
 pub struct TraceEvents {
     /// The system that wrote the trace, such as `Windows 11 (10.0.22631)`.
     pub system: String,
+    /// Whether a model wrote the trace.
+    pub is_modelled: bool,
     /// The most events first.
     pub rows: Vec<EventRow>,
     /// All events.
@@ -105,6 +107,7 @@ impl TraceEvents {
         let losses = trace.losses();
         Ok(Self {
             system: etl::system(trace.header()),
+            is_modelled: etl::is_modelled(trace.header()),
             rows,
             events: trace.events(),
             others,

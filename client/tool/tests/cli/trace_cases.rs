@@ -206,6 +206,10 @@ fn a_trace_of_waits_has_who_ended_them() {
     assert_eq!(refused.status, 2, "{}", refused.stderr);
     let recorded = json(&format!("{RECORD} --off-cpu {WORKLOAD} -o {trace}"));
     assert_ne!(recorded["samples"], 0);
+    for what in ["--by module", "--off-cpu", "--off-cpu --by waker", "--events"] {
+        let report = json(&format!("report {what} {trace}"));
+        assert_eq!(report["modelled"], true, "{what}: a model recorded it");
+    }
     let waits = json(&format!("report --off-cpu {trace}"));
     let ended: u64 = list(&waits["rows"])
         .iter()

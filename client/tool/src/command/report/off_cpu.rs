@@ -1,13 +1,13 @@
 //! `report --off-cpu`: how long threads waited, and for what; with `--stack` where.
 
 use crate::cli::args::{self, joined};
-use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::names::process_name;
 use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::output::{MachineInfo, Output};
 use crate::results::recording_warnings;
 use crate::results::sample_rows::absent_fields;
 use crate::select::filters::{self, Names};
@@ -76,6 +76,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     };
     let (by, waiting) = by(options)?;
     let mut waits = OffCpu::read(file, waiting.unwrap_or(By::Thread))?;
+    output.note_model(&MachineInfo::of_trace(waits.is_modelled, &waits.system));
     let processes = Names::new(&options.filters.process);
     waits.rows.retain(|row| processes.pass_process(row.process.as_deref(), row.id));
     let damaged = (!waits.damage.is_empty()).then(|| waits.damage.join("; "));

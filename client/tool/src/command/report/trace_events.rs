@@ -1,12 +1,12 @@
 //! `report --events`: what kinds of events a trace has.
 
 use crate::cli::args;
-use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::output::{MachineInfo, Output};
 use halprof_profile::file;
 use halprof_profile::views::trace_events::{EventRow, TraceEvents};
 use schemars::JsonSchema;
@@ -36,6 +36,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         ));
     };
     let mut events = TraceEvents::read(session)?;
+    output.note_model(&MachineInfo::of_trace(events.is_modelled, &events.system));
     let damaged = (!events.damage.is_empty()).then(|| events.damage.join("; "));
     let warnings = warnings(&events, damaged.as_deref());
     output.warn_all(&warnings);

@@ -53,8 +53,7 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
         (MachineInfo::of_recording(&recording.metadata), recorded(recording)?)
     } else {
         let counts = TraceCounts::read(file, &query)?;
-        let (modelled, description) = (counts.is_modelled, counts.system.clone());
-        (MachineInfo { modelled, description, backend: None }, counts)
+        (MachineInfo::of_trace(counts.is_modelled, &counts.system), counts)
     };
     output.note_model(&machine);
     let scope = Scope { processor_count: counts.processor_count, ..Scope::default() };
