@@ -103,32 +103,24 @@ layout! {
 }
 
 layout! {
-    /// An event as a real-time session delivers it, up to its pointers: `EVENT_HEADER`,
-    /// `ETW_BUFFER_CONTEXT` and two lengths (evntcons.h, `EVENT_RECORD`, x64).
-    pub struct EventRecord {
-        size: u16,
-        header_type: u16,
-        flags: u16,
-        property: u16,
-        thread: u32,
-        process: u32,
-        time: i64,
-        guid: guid,
-        id: u16,
-        version: u8,
-        channel: u8,
-        level: u8,
-        opcode: u8,
-        task: u16,
-        keywords: u64,
-        processor_time: u64,
-        activity: guid,
-        /// With [`PROCESSOR_INDEX`] in the flags 16 bits, else 8.
+    /// What follows the header of an event that a real-time session delivers: `ETW_BUFFER_CONTEXT` and two
+    /// lengths (evntcons.h, `EVENT_RECORD`).
+    pub struct RecordContext {
+        /// With [`PROCESSOR_INDEX`] in the header's flags 16 bits, else 8.
         processor: u16,
         logger: u16,
         item_count: u16,
         payload_length: u16,
     }
+}
+
+/// An event as a real-time session delivers it, up to its pointers (evntcons.h, `EVENT_RECORD`, x64).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventRecord {
+    /// Its header.
+    pub header: Manifest,
+    /// Where it was written, and how long it is.
+    pub context: RecordContext,
 }
 
 /// The processor of an [`EventRecord`] has 16 bits (evntcons.h, `EVENT_HEADER_FLAG_PROCESSOR_INDEX`).
@@ -139,10 +131,14 @@ pub const RECORD_LENGTH: usize = 88;
 impl EventRecord {
     /// Reads a record up to its pointers; `None` if there are too few bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut record = Self::read(&mut Fields::new(bytes, PointerSize::Eight))?;
-        if record.flags & PROCESSOR_INDEX == 0 {
+        let mut fields = Fields::new(bytes, PointerSize::Eight);
+        let mut record = Self {
+            header: Manifest::read(&mut fields)?,
+            context: RecordContext::read(&mut fields)?,
+        };
+        if record.header.flags & PROCESSOR_INDEX == 0 {
             // The other byte is the alignment.
-            record.processor &= 0xFF;
+            record.context.processor &= 0xFF;
         }
         Some(record)
     }

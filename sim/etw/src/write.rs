@@ -9,8 +9,8 @@ use halprof_etw::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER, flag};
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
 use halprof_etw::header::{
-    COUNTERS_SHIFT, EventRecord, Full, Manifest, POINTER_32, POINTER_64, PROCESSOR_INDEX, PerfInfo,
-    System,
+    COUNTERS_SHIFT, Full, Manifest, POINTER_32, POINTER_64, PROCESSOR_INDEX, PerfInfo,
+    RecordContext, System,
 };
 use halprof_etw::id::{self, EventId, group};
 use halprof_etw::payload::stack::Half;
@@ -126,22 +126,20 @@ impl<W: Write + Seek> Writer<W> {
         kind: &EventKind<'_>,
         counters: &[u64],
     ) -> io::Result<()> {
-        let id = usual_id(kind).ok_or_else(|| invalid("this event cannot be written"))?;
-        let bytes = std::mem::take(&mut self.record);
-        let mut record = Output { bytes, pointer_size: self.header.pointer() };
-        record.bytes.clear();
-        encode(&mut record, origin, id, kind, counters)?;
+        let mut record = std::mem::take(&mut self.record);
+        record.clear();
+        let record = usual(record, self.header.pointer(), origin, kind, counters)?;
         let room = self.header.buffer_size as usize - HEADER_LENGTH;
-        if record.bytes.len() > room {
+        if record.len() > room {
             return Err(invalid("the event does not fit in a buffer"));
         }
-        if self.buffer(origin)?.bytes.len() + record.bytes.len() > room {
+        if self.buffer(origin)?.bytes.len() + record.len() > room {
             self.flush(origin.processor)?;
         }
         let buffer = self.buffer(origin)?;
-        buffer.bytes.extend_from_slice(&record.bytes);
+        buffer.bytes.extend_from_slice(&record);
         buffer.time = origin.time;
-        self.record = record.bytes;
+        self.record = record;
         Ok(())
     }
 
@@ -343,7 +341,7 @@ pub fn single(
     let EventId::Classic { guid, opcode, version } = id.by_class() else { return None };
     // The kernel's events say who they are of in their payload.
     let named = has_writer(kind);
-    let record = EventRecord {
+    let header = Manifest {
         flags: PROCESSOR_INDEX
             | if pointer_size == PointerSize::Eight { POINTER_64 } else { POINTER_32 },
         thread: if named { origin.thread } else { u32::MAX },
@@ -352,13 +350,16 @@ pub fn single(
         guid,
         version: u8::try_from(version).ok()?,
         opcode,
+        ..Manifest::default()
+    };
+    let context = RecordContext {
         processor: origin.processor,
         item_count: u16::from(!counters.is_empty()),
         payload_length: u16::try_from(payload.len()).ok()?,
-        ..EventRecord::default()
+        ..RecordContext::default()
     };
     let values = counters.iter().copied().flat_map(u64::to_le_bytes).collect();
-    Some(SingleEvent { record: bytes_of(&record), payload, values })
+    Some(SingleEvent { record: [bytes_of(&header), bytes_of(&context)].concat(), payload, values })
 }
 
 /// The events of a session as it hands them over in whole buffers (evntrace.h, `PETW_BUFFER_CALLBACK`): a
@@ -383,16 +384,14 @@ impl LiveBuffers {
         kind: &EventKind<'_>,
         counters: &[u64],
     ) -> io::Result<()> {
-        let id = usual_id(kind).ok_or_else(|| invalid("this event cannot be written"))?;
-        let mut record = Output { bytes: Vec::new(), pointer_size: self.header.pointer() };
-        encode(&mut record, origin, id, kind, counters)?;
+        let record = usual(Vec::new(), self.header.pointer(), origin, kind, counters)?;
         let room = self.header.buffer_size as usize - HEADER_LENGTH;
         let used = self.open.get(&origin.processor).map_or(0, |(bytes, _)| bytes.len());
-        if used + record.bytes.len() > room {
+        if used + record.len() > room {
             self.close(origin.processor);
         }
         let (bytes, time) = self.open.entry(origin.processor).or_default();
-        bytes.extend(record.bytes);
+        bytes.extend(record);
         *time = origin.time;
         Ok(())
     }
@@ -424,6 +423,20 @@ impl LiveBuffers {
 
 /// The flags of every header that the kernel writes.
 const FLAGS: u8 = 0xC0;
+
+/// Appends an event under its usual identifier.
+fn usual(
+    bytes: Vec<u8>,
+    pointer_size: PointerSize,
+    origin: Origin,
+    kind: &EventKind<'_>,
+    counters: &[u64],
+) -> io::Result<Vec<u8>> {
+    let id = usual_id(kind).ok_or_else(|| invalid("this event cannot be written"))?;
+    let mut output = Output { bytes, pointer_size };
+    encode(&mut output, origin, id, kind, counters)?;
+    Ok(output.bytes)
+}
 
 /// Appends an event, padded to a multiple of 8.
 fn encode(

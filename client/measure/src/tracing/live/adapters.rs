@@ -4,7 +4,7 @@
 use crate::live_tracing::{Consumer, Record};
 use halprof_etw::EventId;
 use halprof_etw::buffer::Buffer;
-use halprof_etw::header::EventRecord;
+use halprof_etw::header::{EventRecord, Manifest};
 use halprof_etw::id::LOST_EVENT;
 
 /// Gives a consumer the events of a buffer. Unreadable events, and events lost before the buffer, become
@@ -44,8 +44,9 @@ fn lose(consumer: &dyn Consumer, time: i64, processor: u16) {
 /// Gives a consumer a single event: the bytes of its `EVENT_RECORD` up to the pointers, its payload, and the
 /// values of the counters that are attached to it, each of 8 bytes.
 pub fn deliver_record(record: &[u8], payload: &[u8], values: &[u8], consumer: &dyn Consumer) {
-    let Some(event) = EventRecord::parse(record) else { return };
-    let EventRecord { time, processor, guid, opcode, version, .. } = event;
+    let Some(EventRecord { header, context }) = EventRecord::parse(record) else { return };
+    let Manifest { time, guid, opcode, version, .. } = header;
+    let processor = context.processor;
     let id = EventId::Classic { guid, opcode, version: version.into() };
     consumer.record(&Record { time, processor, id, payload, values });
 }
