@@ -12,7 +12,7 @@ use halprof_etw::{Clock, Event, EventId, EventKind, Guid, PointerSize};
 use halprof_measure::tracing::analysis::counts::{Counter, Query, TraceCounts, TraceFacts};
 use halprof_measure::tracing::live::{Consumer, Delivery, Missing, Record, deliver_buffer};
 use halprof_measure::tracing::session::{
-    Flushed, ProfileSource, SampledSource, Started, TraceFile, TraceRequest, TraceState, Tracing,
+    DeliverEvents, Flushed, SampledSource, Started, TraceRequest, TraceState,
 };
 use halprof_measure::{Error, Result};
 use halprof_profile::file::{DeliveredSamples, Metadata, Source};
@@ -52,7 +52,7 @@ struct Part {
     fails: bool,
 }
 
-/// A backend that delivers what it is told.
+/// A backend that delivers the parts that a case has made.
 struct Scripted {
     parts: std::vec::IntoIter<Part>,
     consumer: Option<Arc<dyn Consumer>>,
@@ -145,27 +145,7 @@ fn clock() -> Clock {
     Clock::new(ClockType::PerformanceCounter, 10_000_000, 0).expect("a frequency")
 }
 
-impl Tracing for Scripted {
-    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
-        Ok(Vec::new())
-    }
-
-    fn counters(&mut self) -> Result<Option<u32>> {
-        Ok(None)
-    }
-
-    fn start(&mut self, _: &TraceRequest) -> Result<Vec<SampledSource>> {
-        Err(Error::Internal("no file is written".to_owned()))
-    }
-
-    fn state(&mut self) -> Result<TraceState> {
-        Ok(TraceState::default())
-    }
-
-    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        Err(Error::Internal("no file is written".to_owned()))
-    }
-
+impl DeliverEvents for Scripted {
     fn start_delivery(&mut self, _: &TraceRequest, to: Arc<dyn Consumer>) -> Result<Started> {
         self.consumer = Some(to);
         Ok(Started { sampled: Vec::new(), clock: clock() })

@@ -6,8 +6,8 @@ use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use halprof_measure::tracing::live::Consumer;
 use halprof_measure::tracing::session::{
-    Flushed, ProfileSource, SampledSource, Started, TIMER, TraceFile, TraceRequest, TraceState,
-    Tracing, no_branch_records,
+    DeliverEvents, Flushed, ProfileSource, SampledSource, Started, TIMER, TraceFile, TraceRequest,
+    TraceState, Tracing, no_branch_records,
 };
 use halprof_measure::{Connection, Error, Result, Session, Setup, Transport, listed};
 use shared_types::request::counts::Count;
@@ -175,7 +175,9 @@ impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
         let bytes = file.metadata().map_err(failed)?.len();
         Ok((trace, TraceState { bytes, ..TraceState::default() }))
     }
+}
 
+impl<T: Transport + 'static> DeliverEvents for ModelledTracing<T> {
     fn start_delivery(
         &mut self,
         request: &TraceRequest,

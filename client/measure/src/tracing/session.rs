@@ -126,8 +126,27 @@ pub struct Flushed {
     pub lost: u64,
 }
 
+/// A backend that delivers the events of a session while it runs.
+pub trait DeliverEvents {
+    /// Starts a session that writes no file: its events are delivered while it runs, from a thread of
+    /// its own.
+    ///
+    /// [`crate::error::Error::NoFreeCounters`]: as [`Tracing::start`].
+    fn start_delivery(
+        &mut self,
+        request: &TraceRequest,
+        consumer: Arc<dyn Consumer>,
+    ) -> Result<Started>;
+
+    /// Has everything delivered that was written before.
+    fn flush_delivery(&mut self) -> Result<Flushed>;
+
+    /// Ends a session whose events are delivered; the last of them are, soon after.
+    fn stop_delivery(&mut self) -> Result<TraceState>;
+}
+
 /// A backend that measures by a trace.
-pub trait Tracing {
+pub trait Tracing: DeliverEvents {
     /// The sources that it can sample and count, in its own order.
     fn sources(&mut self) -> Result<Vec<ProfileSource>>;
 
@@ -144,20 +163,4 @@ pub trait Tracing {
 
     /// Ends the session; the file is complete then.
     fn stop(&mut self) -> Result<(TraceFile, TraceState)>;
-
-    /// Starts a session that writes no file: its events are delivered while it runs, from a thread of
-    /// its own.
-    ///
-    /// [`crate::error::Error::NoFreeCounters`]: as [`Self::start`].
-    fn start_delivery(
-        &mut self,
-        request: &TraceRequest,
-        consumer: Arc<dyn Consumer>,
-    ) -> Result<Started>;
-
-    /// Has everything delivered that was written before.
-    fn flush_delivery(&mut self) -> Result<Flushed>;
-
-    /// Ends a session whose events are delivered; the last of them are, soon after.
-    fn stop_delivery(&mut self) -> Result<TraceState>;
 }

@@ -2,13 +2,12 @@
 
 use halprof_etw::clock::ClockType;
 use halprof_etw::{Event, PointerSize};
+use halprof_measure::Result;
 use halprof_measure::tracing::analysis::counts::{Counter, Query, TraceCounts, TraceFacts};
 use halprof_measure::tracing::live::{Consumer, Delivery, Record, deliver_buffer, deliver_record};
 use halprof_measure::tracing::session::{
-    Flushed, ProfileSource, SampledSource, Started, TIMER, TraceFile, TraceRequest, TraceState,
-    Tracing,
+    DeliverEvents, Flushed, SampledSource, Started, TIMER, TraceRequest, TraceState,
 };
-use halprof_measure::{Error, Result};
 use sim_etw::generator::{LiveRun, Run, TracedSource};
 use sim_etw::write::{self, LiveBuffers, Session};
 use std::sync::{Arc, Mutex};
@@ -88,27 +87,7 @@ impl Delivers {
     }
 }
 
-impl Tracing for Delivers {
-    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
-        Ok(Vec::new())
-    }
-
-    fn counters(&mut self) -> Result<Option<u32>> {
-        Ok(None)
-    }
-
-    fn start(&mut self, _: &TraceRequest) -> Result<Vec<SampledSource>> {
-        Err(Error::Internal("no file is written".to_owned()))
-    }
-
-    fn state(&mut self) -> Result<TraceState> {
-        Ok(TraceState::default())
-    }
-
-    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        Err(Error::Internal("no file is written".to_owned()))
-    }
-
+impl DeliverEvents for Delivers {
     fn start_delivery(&mut self, _: &TraceRequest, to: Arc<dyn Consumer>) -> Result<Started> {
         self.consumer = Some(to);
         Ok(Started { sampled: Vec::new(), clock: self.live.clock().expect("a clock") })

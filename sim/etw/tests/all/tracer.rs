@@ -4,8 +4,8 @@ use crate::windows::{FakeWindows, INTEL, list};
 use halprof_measure::Error;
 use halprof_measure::tracing::live::{Consumer, Record};
 use halprof_measure::tracing::session::{
-    CounterOwners, Properties, SampledSource, TIMER, TraceEnd, TraceRequest, TraceState, Tracer,
-    Tracing,
+    CounterOwners, DeliverEvents, Properties, SampledSource, TIMER, TraceEnd, TraceRequest,
+    TraceState, Tracer, Tracing,
 };
 use shared_types::ErrorCode;
 use std::path::Path;

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::live_tracing::{Consumer, Record, locked};
-use crate::tracing::session::{SampledSource, Started, TraceRequest, TraceState, Tracing};
+use crate::tracing::session::{DeliverEvents, SampledSource, Started, TraceRequest, TraceState};
 use halprof_etw::header::{Counters, Items};
 use halprof_etw::payload::{EventKind, decode};
 use halprof_etw::{Cause, Clock, Damage, Event, EventId, PointerSize};
@@ -156,7 +156,7 @@ pub struct Delivery {
 impl Delivery {
     /// Starts a session.
     pub fn start(
-        tracing: &mut dyn Tracing,
+        tracing: &mut dyn DeliverEvents,
         request: &TraceRequest,
     ) -> Result<(Self, Vec<SampledSource>)> {
         let inbox = Arc::<Inbox>::default();
@@ -191,7 +191,7 @@ impl Delivery {
     /// Reads all that was written before now.
     pub fn flush(
         &mut self,
-        tracing: &mut dyn Tracing,
+        tracing: &mut dyn DeliverEvents,
         visit: &mut dyn FnMut(&Event<'_>),
     ) -> Result<()> {
         let flushed = tracing.flush_delivery()?;
@@ -215,7 +215,7 @@ impl Delivery {
     /// Ends the session, and reads all that is left of it.
     pub fn stop(
         &mut self,
-        tracing: &mut dyn Tracing,
+        tracing: &mut dyn DeliverEvents,
         visit: &mut dyn FnMut(&Event<'_>),
     ) -> Result<TraceState> {
         let state = tracing.stop_delivery()?;

@@ -19,8 +19,8 @@ use super::note::Note;
 use super::providers::{METHODS, Provider, RUNDOWN};
 use super::sources;
 use super::{
-    Flushed, SampledSource, Started, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
-    no_branch_records,
+    DeliverEvents, Flushed, SampledSource, Started, TIMER, TraceEnd, TraceFile, TraceRequest,
+    TraceState, Tracing, no_branch_records,
 };
 use crate::error::{Error, Hint, Refusal, Remedy, Result};
 use crate::live_tracing::{Consumer, Countable, LiveTracing, locked};
@@ -155,7 +155,9 @@ impl<C: Calls> Tracing for Tracer<C> {
         *locked(&RUNNING) = None;
         self.sessions().stop()
     }
+}
 
+impl<C: Calls> DeliverEvents for Tracer<C> {
     fn start_delivery(
         &mut self,
         request: &TraceRequest,

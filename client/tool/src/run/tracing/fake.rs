@@ -13,8 +13,8 @@ use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
 use halprof_etw::{Clock, PointerSize};
 use halprof_measure::tracing::live::{Consumer, Record};
 use halprof_measure::tracing::session::{
-    Flushed, ProfileSource, SampledSource, Started, TraceEnd, TraceFile, TraceRequest, TraceState,
-    Tracing,
+    DeliverEvents, Flushed, ProfileSource, SampledSource, Started, TraceEnd, TraceFile,
+    TraceRequest, TraceState, Tracing,
 };
 use halprof_measure::{Error, Result};
 use sim_etw::write::{Origin, Session, Writer, content};
@@ -122,7 +122,9 @@ impl Tracing for ScriptedTracing {
         write(&path, log.requests.last().expect("it was started"));
         Ok((TraceFile::new(path), TraceState { events_lost: 7, ..TraceState::default() }))
     }
+}
 
+impl DeliverEvents for ScriptedTracing {
     fn start_delivery(
         &mut self,
         request: &TraceRequest,

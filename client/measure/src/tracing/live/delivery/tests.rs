@@ -1,8 +1,7 @@
 //! Events in the order in which processors deliver them, on a backend that delivers what a test says.
 
 use super::*;
-use crate::error::Error;
-use crate::tracing::session::{Flushed, ProfileSource, TraceFile};
+use crate::tracing::session::Flushed;
 use halprof_etw::bytes::{Layout, Output};
 use halprof_etw::clock::ClockType;
 use halprof_etw::id::group;
@@ -32,27 +31,7 @@ impl Scripted {
     }
 }
 
-impl Tracing for Scripted {
-    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
-        Ok(Vec::new())
-    }
-
-    fn counters(&mut self) -> Result<Option<u32>> {
-        Ok(None)
-    }
-
-    fn start(&mut self, _: &TraceRequest) -> Result<Vec<SampledSource>> {
-        Err(Error::Internal("not scripted".to_owned()))
-    }
-
-    fn state(&mut self) -> Result<TraceState> {
-        Ok(TraceState::default())
-    }
-
-    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        Err(Error::Internal("not scripted".to_owned()))
-    }
-
+impl DeliverEvents for Scripted {
     fn start_delivery(&mut self, _: &TraceRequest, to: Arc<dyn Consumer>) -> Result<Started> {
         self.consumer = Some(to);
         let clock = Clock::new(ClockType::PerformanceCounter, 1_000_000_000, 0).expect("a clock");

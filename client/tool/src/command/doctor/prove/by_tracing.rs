@@ -98,7 +98,7 @@ mod tests {
     use crate::target::context::Context;
     use halprof_measure::tracing::live::Consumer;
     use halprof_measure::tracing::session::{
-        Flushed, ProfileSource, SampledSource, Started, TraceFile, TraceState,
+        DeliverEvents, Flushed, ProfileSource, SampledSource, Started, TraceFile, TraceState,
     };
     use std::sync::Arc;
 
@@ -135,7 +135,9 @@ mod tests {
         fn stop(&mut self) -> halprof_measure::Result<(TraceFile, TraceState)> {
             self.honest.stop()
         }
+    }
 
+    impl DeliverEvents for Lying {
         fn start_delivery(
             &mut self,
             request: &TraceRequest,
