@@ -172,7 +172,7 @@ pub(super) struct TraceSamples {
 #[derive(Clone, Copy)]
 enum Content {
     Samples,
-    /// Where threads went on after waits.
+    /// The places where threads continued after waits.
     Waits,
     /// What ended waits.
     EndedWaits,

@@ -26,7 +26,8 @@ pub(crate) const SKID_OF_LINES: &str = "metrics of lines are rough: skid books p
 /// The metrics that were requested for the rows of a report.
 pub(crate) struct RowMetrics<'a> {
     requested: Vec<RequestedMetric<'a>>,
-    /// Those that serve: a stranger's file has thousands that do not, in as many rows.
+    /// The sources that the metrics need. Totals of all sources in each row would be too much: a stranger's
+    /// file may have thousands of sources, and as many rows.
     sources: Vec<Serving>,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct EndedWaits {
     /// For each wait, the innermost known code that ended it, and that code's callers.
     pub(crate) places: Vec<(Sample, StackId)>,
     pub(crate) processes: Vec<lives::Process>,
-    /// By the numbers of their instances.
+    /// The number of a thread's instance is its index here.
     pub(crate) threads: Vec<lives::Thread>,
 }
 

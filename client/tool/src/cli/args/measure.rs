@@ -229,8 +229,8 @@ pub(crate) enum DivideBy {
     Thread,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) selection: Selection,

@@ -526,7 +526,7 @@ impl<'a> SideMetrics<'a> {
         self.0.iter().flat_map(RowMetrics::serving).collect()
     }
 
-    /// Those of the row of this name.
+    /// The metrics of the row with this name, on each side.
     fn of_row(
         &self,
         runs: &Runs,

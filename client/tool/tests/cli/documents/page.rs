@@ -18,7 +18,7 @@
 //!
 //! | mark | says |
 //! |---|---|
-//! | `first: COMMAND` | is run here, so that there are files to show |
+//! | `first: COMMAND` | runs the command here, to make the files that the page reads |
 //! | `with: WORD = TEXT; ...` | what stands for a word in the commands |
 //! | `needs: FILE` | a file of `../shared`; what follows runs only where it is |
 
